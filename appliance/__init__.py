@@ -4,4 +4,4 @@ Layers (held by import-linter): ``cli`` -> ``workflows`` | ``adapters`` -> ``mod
 ``probe`` runs on nodes and imports nothing from here; ``lab``, ``releases`` and ``docs`` are data.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import ApplianceError, NodeUnreachable
+from appliance.model.bundle.carry.delta import Delta
 from appliance.model.bundle.faults import BundleFault
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.components.node_metadata.node_roles import RolesPlan
@@ -364,6 +365,7 @@ class FakeBundle:
     """A bundle on the control host."""
 
     directory = "/media/bundle"
+    delta: Delta | None = None
 
     def __init__(self, manifest: BundleManifest, faults: tuple[str, ...] = ()) -> None:
         self.manifest = manifest

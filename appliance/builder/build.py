@@ -61,11 +61,17 @@ class BuildPorts:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """The result of a build."""
+    """The result of a build.
+
+    Attributes:
+        learned: digests that were not known before: reference -> sha256.
+        left_out: paths that a delta leaves out.
+    """
 
     digest: str
     manifest: BundleManifest
     learned: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 def build_bundle(request: BuildRequest, ports: BuildPorts) -> BuildResult:
@@ -103,7 +109,7 @@ def build_bundle(request: BuildRequest, ports: BuildPorts) -> BuildResult:
     if ports.signer:
         ports.observer.note(f"signing: {ports.signer.path}")
         ports.signer.sign()
-    return BuildResult(sealed.digest, sealed.manifest, learned)
+    return BuildResult(sealed.digest, sealed.manifest, learned, sealed.left_out)
 
 
 def _left_alone(strangers: tuple[str, ...]) -> str:

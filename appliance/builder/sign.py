@@ -44,6 +44,11 @@ def sign_bundle(bundle: Bundle, signer: BundleSigner, note: Callable[[str], None
         raise BundleRefused(
             f"the bundle {bundle.directory} is damaged and was not signed: {faults[0]}",
             details=[str(fault) for fault in faults[1:]],
-            hint=cure(bundle.directory, bundle.manifest, faults),
+            hint=cure(bundle.directory, bundle.manifest, faults, delta=bundle.delta is not None),
+        )
+    if bundle.delta is not None:
+        note(
+            f"a delta {bundle.delta.words(bundle.manifest)}; the signature is that of the whole "
+            "bundle's manifest"
         )
     return SignResult(signer.path, signer.sign())

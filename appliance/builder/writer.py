@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,12 +16,15 @@ from pathlib import Path
 from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import Cache, digest_of
+from appliance.adapters.local.plain_files import read_plain
 from appliance.builder.sources.apt.repository import write_flat_repository
 from appliance.builder.sources.oci.layout import LAYOUT, layout_index
 from appliance.builder.space import SMALLEST_BUNDLE_BYTES, require_space
 from appliance.builder.wheel_needs import requirements
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
 from appliance.model.bundle.builds.fetched import FetchedFile
+from appliance.model.bundle.carry.delta import DELTA, KIND, Delta, left_out
+from appliance.model.bundle.carry.have import HaveList
 from appliance.model.bundle.manifest import (
     FOLDERS,
     INDEXES,
@@ -31,6 +36,7 @@ from appliance.model.bundle.manifest import (
     SealResult,
     named_by_a_build,
 )
+from appliance.model.documents.strict_json import MOST_BYTES, read_json
 
 # Marks an unfinished build and lists the bundle's files: only these may be removed.
 _MARKER = ".building"
@@ -41,9 +47,16 @@ _RELEASE_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class BundleWriter:
-    """One directory that becomes a bundle."""
+    """One directory that becomes a bundle, or a delta: a bundle without the files of a list."""
 
-    def __init__(self, directory: Path, cache: Cache, *, replace_other: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        cache: Cache,
+        *,
+        replace_other: bool = False,
+        without: HaveList | None = None,
+    ) -> None:
         self._directory = directory.resolve()
         self._cache = cache
         self._replace_other = replace_other
@@ -51,6 +64,8 @@ class BundleWriter:
         self._before: BundleManifest | None = None
         self._digest_before: str | None = None
         self._os_name = ""
+        self._without = without
+        self._left_out: frozenset[str] = frozenset()
         self._owned: set[str] = set()
 
     def prepare(self, release: str, os_name: str) -> None:
@@ -97,9 +112,10 @@ class BundleWriter:
         elif existing and unfinished is None:
             raise Refused(f"{self._directory} is not empty and not a bundle", hint=ELSEWHERE)
         self._refuse_links()
+        self._refuse_foreign_delta()
         before = self._before.files if self._before else ()
         self._owned = {file.path for file in before} | (unfinished or set())
-        if not existing:
+        if not existing and self._without is None:
             require_space(self._directory, SMALLEST_BUNDLE_BYTES, "a bundle")
 
     def _refuse_links(self) -> None:
@@ -110,6 +126,14 @@ class BundleWriter:
                     f"{self._directory / name} is a link, expected a folder of the bundle",
                     hint=ELSEWHERE,
                 )
+
+    def _refuse_foreign_delta(self) -> None:
+        """Refuse a file of the delta's name that no build wrote: a build replaces or removes it."""
+        path = self._directory / DELTA
+        if not (path.is_symlink() or path.exists()):
+            return
+        if path.is_symlink() or not path.is_file() or _kind_of(path) != KIND:
+            raise Refused(f"{path} is no file of a build", hint=ELSEWHERE)
 
     def _refuse_other(self, release: str, os_name: str, replaces: Callable[[str], bool]) -> None:
         before = self._before
@@ -136,13 +160,14 @@ class BundleWriter:
 
     def _write(self, files: Sequence[FetchedFile], images: Mapping[str, tuple[str, str]]) -> None:
         self._refuse_strangers(files)
+        self._left_out = left_out(files, self._without) if self._without else frozenset()
         self._owned |= {file.path for file in files} | INDEXES
         _write_marker(self._directory / _MARKER, self._owned)
         if not self._says_the_same(files):
             # From here on the directory is not a bundle until it is sealed.
             (self._directory / MANIFEST).unlink(missing_ok=True)
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-            list(pool.map(self._place, files))
+            list(pool.map(self._place, [f for f in files if f.path not in self._left_out]))
         self._known = {file.path: BundledFile(file.path, file.sha256, file.size) for file in files}
         for path in ("bin", "cni", "wheels", "images/blobs/sha256", "apt/pool"):
             (self._directory / path).mkdir(parents=True, exist_ok=True)
@@ -194,10 +219,25 @@ class BundleWriter:
         pool = self._directory / "apt/pool"
         digests = {Path(file.path).name: file.sha256 for file in files if "/pool/" in file.path}
         for path in pool.iterdir():
-            if path.name not in digests and self._is_ours(path):
+            wanted = path.name in digests and f"apt/pool/{path.name}" not in self._left_out
+            if not wanted and self._is_ours(path):
                 path.unlink()
+        if not any(path.startswith("apt/pool/") for path in self._left_out):
+            self._write_package_index(self._directory / "apt", digests)
+            return
+        # The index is that of the whole bundle, so it is made where every package is.
+        with tempfile.TemporaryDirectory(dir=self._cache.work("index")) as name:
+            folder = Path(name)
+            for file in files:
+                if file.path.startswith("apt/pool/"):
+                    self._cache.place(file.sha256, folder / "pool" / Path(file.path).name)
+            self._write_package_index(folder, digests)
+            for index in ("Packages", "Packages.gz", "Release"):
+                shutil.copyfile(folder / index, self._directory / "apt" / index)
+
+    def _write_package_index(self, folder: Path, digests: Mapping[str, str]) -> None:
         write_flat_repository(
-            self._directory / "apt",
+            folder,
             origin="appliance",
             suite=self._os_name,
             when=_RELEASE_DATE,
@@ -219,15 +259,32 @@ class BundleWriter:
         digest = hashlib.sha256(content).hexdigest()
         # Before the manifest is written: it must never stand beside a signature of other bytes.
         stale = digest != self._digest_before and self._remove_signature()
+        self._write_delta(digest)
         partial = self._directory / f".{MANIFEST}.partial"
         partial.write_bytes(content)
         partial.replace(self._directory / MANIFEST)
         (self._directory / _MARKER).unlink(missing_ok=True)
-        return SealResult(digest, sealed, signature_removed=stale, strangers=strangers)
+        return SealResult(
+            digest, sealed, signature_removed=stale, strangers=strangers,
+            left_out=tuple(sorted(self._left_out)),
+        )  # fmt: skip
+
+    def _write_delta(self, digest: str) -> None:
+        """Write what was left out; a whole bundle has no such file."""
+        path = self._directory / DELTA
+        if self._without is None:
+            path.unlink(missing_ok=True)
+            return
+        delta = Delta(KIND, digest, self._without.bundle, tuple(sorted(self._left_out)))
+        partial = self._directory / f".{DELTA}.partial"
+        partial.write_text(json.dumps(delta.as_json(), indent=1) + "\n", encoding="utf-8")
+        partial.replace(path)
 
     def _clear(self) -> tuple[str, ...]:
         """Remove files of earlier builds; return the paths of files that no build wrote."""
-        keep = {*INDEXES, *self._known, SIGNATURE, MANIFEST, f".{MANIFEST}.partial", _MARKER}
+        here = self._known.keys() - self._left_out
+        ours = {SIGNATURE, MANIFEST, f".{MANIFEST}.partial", _MARKER, DELTA, f".{DELTA}.partial"}
+        keep = {*INDEXES, *here, *ours}
         strangers = []
         for path in sorted(self._directory.rglob("*")):
             name = str(path.relative_to(self._directory))
@@ -266,6 +323,15 @@ def _files_of_marker(path: Path) -> set[str] | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else None
+
+
+def _kind_of(path: Path) -> object:
+    """The kind that a JSON document states; None if there is none."""
+    try:
+        document = read_json(read_plain(path, most_bytes=MOST_BYTES))
+    except (OSError, ValueError):
+        return None
+    return document.get("kind") if isinstance(document, dict) else None
 
 
 def _write_marker(path: Path, files: Collection[str]) -> None:

@@ -39,14 +39,17 @@ COMMANDS: Mapping[str, str] = {
     "hardware": "appliance.cli.commands.hardware",
     "health": "appliance.cli.commands.health.command",
     "history": "appliance.cli.commands.status.history",
+    "horizon": "appliance.cli.commands.horizon.command",
     "install": "appliance.cli.commands.install.command",
     "kubeconfig": "appliance.cli.commands.kubeconfig",
     "lab": "appliance.cli.commands.lab.group",
     "node": "appliance.cli.commands.node.group",
     "plan": "appliance.cli.commands.install.plan",
     "runai": "appliance.cli.commands.runai.group",
+    "self": "appliance.cli.commands.self.group",
     "site": "appliance.cli.commands.site.group",
     "status": "appliance.cli.commands.status.command",
+    "support": "appliance.cli.commands.support.group",
 }
 
 
@@ -59,14 +62,17 @@ SUMMARIES: Mapping[str, str] = {
     "hardware": "Show the hardware models that this version knows.",
     "health": "Check everything Run:ai needs; exit with 5 if something is missing.",
     "history": "Show the finished steps of this site, oldest first.",
+    "horizon": "Show everything that ends: certificates, CAs, tokens, support.",
     "install": "Install the appliance on the nodes of a site, or repair it.",
     "kubeconfig": "Print a kubeconfig that works on this machine.",
     "lab": "Run a test site on this machine, in containers that behave like bare servers.",
     "node": "Manage single nodes: add, remove, replace, maintain, roles.",
     "plan": "Show what install would do, and why.",
     "runai": "Inspect and configure Run:ai.",
+    "self": "Upgrade this tool on this machine.",
     "site": "Write, check and show a site.",
     "status": "Show the state of every node, and what needs attention.",
+    "support": "Collect everything that support asks for, and explain it.",
 }
 
 

@@ -15,9 +15,11 @@ import click
 
 from appliance.cli.commands.site.which import (
     is_site,
+    require_no_later_tool,
     require_one_site,
     say_which_nodes,
     say_which_site,
+    warn_of_a_later_tool,
 )
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
@@ -67,14 +69,19 @@ def _site(value: Path | None) -> Path:
     )
 
 
-def _site_after(check: Callable[[click.Context, Path], None]) -> Callable[..., Path]:
-    """The site of the command line or the environment after its check, or this folder."""
+def _site_after(
+    check: Callable[[click.Context, Path], None], check_versions: Callable[[Path], None]
+) -> Callable[..., Path]:
+    """The site of the command line or the environment, or this folder, after its checks."""
 
     def callback(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
         # Completion prints nothing but what can be typed.
         if value is not None and not context.resilient_parsing:
             check(context, value)
-        return _site(value)
+        site = _site(value)
+        if not context.resilient_parsing:
+            check_versions(site)
+        return site
 
     return callback
 
@@ -106,16 +113,16 @@ def site_option(command: Command) -> Command:
 
     If ``APPLIANCE_SITE`` and the current directory are different sites, a note says which is used.
     """
-    return _site_by(_site_after(say_which_site))(command)
+    return _site_by(_site_after(say_which_site, warn_of_a_later_tool))(command)
 
 
 def changed_site_option(command: Command) -> Command:
     """Add ``--site DIR`` to a command that changes a site.
 
     If ``APPLIANCE_SITE`` and the current directory are different sites, the command is refused:
-    the site has to be typed.
+    the site has to be typed. So is one whose journal a later version of this tool wrote.
     """
-    return _site_by(_site_after(require_one_site))(command)
+    return _site_by(_site_after(require_one_site, require_no_later_tool))(command)
 
 
 def nodes_option(command: Command) -> Command:

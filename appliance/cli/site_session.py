@@ -25,18 +25,23 @@ if TYPE_CHECKING:
     from appliance.model.components.control_plane.certificates import CertificateExpiry
     from appliance.model.components.control_plane.renewal import RenewalPlan
     from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan
+    from appliance.model.components.runai.upgrade.plan import UpgradePlan
     from appliance.model.plan.planner import Scope
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Fault, Look, Observed
     from appliance.model.state.plan import Plan
+    from appliance.model.support.items import Contents
     from appliance.workflows.cluster.certificates import RenewalResult
+    from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
+    from appliance.workflows.runai.upgrade import RunaiUpgradeResult
     from appliance.workflows.session.member_records import MemberRecords
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Survey
+    from appliance.workflows.support.bundle import BundleRequest, BundleResult, Render
 
 
 About = ParamSpec("About")
@@ -219,6 +224,22 @@ class SiteSession(Wiring):
         request = NodeRoleRequest(self.site, roles, run, dry_run=dry_run)
         return node_role(request, self.session(run=run), confirm)
 
+    def upgrade_runai(
+        self,
+        progress: Observer,
+        confirm: Callable[[UpgradePlan], bool],
+        *,
+        dry_run: bool = False,
+    ) -> RunaiUpgradeResult:
+        """Upgrade Run:ai to the vendor bundle of the site; one changing command at a time."""
+        from appliance.workflows.runai.upgrade import COMMAND, RunaiUpgradeRequest, upgrade_runai
+
+        desired = self.load_desired()
+        run = self.run(COMMAND, desired.bundle_digest)
+        request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
+        session = self.session(progress, run, plays=True)
+        return upgrade_runai(request, session, self.opened(confirm))
+
     def install_runai_cli(
         self,
         who: tuple[Sequence[str], tuple[str, ...]],
@@ -256,6 +277,20 @@ class SiteSession(Wiring):
         session = self.session(progress, run, plays=True)
         session = dataclasses.replace(session, jumpboxes=self.jumpboxes())
         return runai_cli(request, session, self.opened(confirm))
+
+    def horizon(self) -> HorizonResult:
+        """Everything of this site that ends."""
+        from appliance.workflows.horizon import read_horizon
+
+        return read_horizon(self.site, self.desired.release, self.session())
+
+    def support_bundle(
+        self, request: BundleRequest, progress: Observer, contents: Contents, render: Render
+    ) -> BundleResult:
+        """Gather everything that support asks for."""
+        from appliance.workflows.support.bundle import gather_bundle
+
+        return gather_bundle(request, self.session(progress), contents, render)
 
     def researcher_kubeconfig(self, user: str, project: str | None) -> str:
         """The kubeconfig of one researcher, as YAML."""

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from appliance.adapters.ssh.power import SshPower
     from appliance.model.bundle.vendor.bundle import VendorBundle
     from appliance.model.bundle.vendor.diagnostics import VendorReport
+    from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
+    from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.ports import (
         Bmcs,
         Emptying,
@@ -179,10 +181,19 @@ class Wiring:
             bundle=self.bundle,
             handed_over=keeper(self.site, note),
             members=self.members,
+            evidence=self.evidence,
             run_diagnostics=self._run_diagnostics,
             read_workloads=self._read_workloads,
+            read_claimed_volumes=self.read_claimed_volumes,
             **given,
         )
+
+    @property
+    def evidence(self) -> Evidence:
+        """Logs and lists for support."""
+        from appliance.adapters.support.evidence import SiteEvidence
+
+        return SiteEvidence(self.nodes, self.cluster)
 
     def _run_diagnostics(self, tool: Path, image: str | None) -> VendorReport:
         from appliance.adapters.bundle.vendor_diagnostics import run_vendor_diagnostics
@@ -193,6 +204,12 @@ class Wiring:
         from appliance.adapters.kubernetes.nodes.lost import read_workloads
 
         return read_workloads(self.cluster)
+
+    def read_claimed_volumes(self) -> tuple[ClaimedVolume, ...]:
+        """The volumes of Run:ai's claims."""
+        from appliance.adapters.kubernetes.claims import read_claimed_volumes
+
+        return read_claimed_volumes(self.cluster)
 
     @cached_property
     def journal(self) -> KeptJournal:

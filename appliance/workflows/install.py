@@ -37,6 +37,7 @@ from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import Survey, refuse, survey
 
 if TYPE_CHECKING:
+    from appliance.workflows.session.ports import Bundle
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS = 0.5
@@ -142,14 +143,34 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> N
         )
     if not needed:
         return
+    _require_base(services, found.observed, ports.bundle)
     ports.observer.note("checking every byte of the bundle")
     faults = ports.bundle.faults()
     if faults:
         raise BundleRefused(
             f"{services}: the bundle {ports.bundle.directory} is damaged: {faults[0]}",
-            hint=cure(ports.bundle.directory, manifest, faults),
+            hint=cure(
+                ports.bundle.directory, manifest, faults, delta=ports.bundle.delta is not None
+            ),
             details=[str(fault) for fault in faults[1:]],
         )
+
+
+def _require_base(services: str, observed: Observed, bundle: Bundle) -> None:
+    """Refuse a delta where the services node has no bundle at all that it could complete.
+
+    Raises:
+        BundleRefused: it holds none.
+    """
+    if bundle.delta is None or observed.node_facts[services].at("artifacts.present"):
+        return
+    manifest = bundle.manifest
+    raise BundleRefused(
+        f"{services}: the bundle {bundle.directory} is a delta {bundle.delta.words(manifest)}, and "
+        "no bundle is stored on the node",
+        hint="bring the whole bundle: appliance bundle build "
+        f"--release {manifest.release} --os {manifest.os} DIR",
+    )
 
 
 def _vouch(desired: Desired, observed: Observed, ports: Session) -> None:

@@ -7,6 +7,8 @@ import fcntl
 import os
 import shlex
 import subprocess
+import tempfile
+from pathlib import Path
 
 from ansible.module_utils.appliance_programs import KILL_SECONDS, Output
 from ansible.module_utils.basic import AnsibleModule
@@ -25,6 +27,14 @@ options:
   login: {description: "[USER@]ADDRESS of the node", type: str, required: true}
   ssh: {description: The ssh command line, type: str, required: true}
   options: {description: Options of rsync, type: list, elements: str, default: []}
+  files:
+    description:
+      - Only these files, relative to C(source). One that is not there ends it before anything is
+        sent. Empty for what the options select.
+    type: list
+    elements: str
+    default: []
+  lacking_hint: {description: What to do where a file is not there, type: str, default: ""}
   before:
     description: Shell commands that run on the node as root before rsync; one that fails ends it.
     type: str
@@ -66,6 +76,7 @@ FEED = (
 # FEED opens 3, and shells keep 10 and above for themselves: a password on such a descriptor would
 # be gone before it is read.
 LOWEST_DESCRIPTOR = 20
+SHOWN = 5
 ASK = (
     """
 IFS= read -r p
@@ -156,25 +167,35 @@ def carry_out(words, descriptors, seconds):
     return process.returncode, said, complained
 
 
-def main():
-    """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "source": {"type": "str", "required": True},
-            "target": {"type": "str", "required": True},
-            "login": {"type": "str", "required": True},
-            "ssh": {"type": "str", "required": True},
-            "options": {"type": "list", "elements": "str", "default": []},
-            "before": {"type": "str", "default": ":"},
-            "become": {"type": "bool", "default": False},
-            "become_password": {"type": "str", "default": "", "no_log": True},
-            "seconds": {"type": "int", "required": True},
-        },
-        supports_check_mode=True,
+def lacking(source, files):
+    """Return those of the files that the source does not have as regular files."""
+    paths = [(name, Path(source) / name) for name in files]
+    return [name for name, path in paths if path.is_symlink() or not path.is_file()]
+
+
+def refusal(want):
+    """Return why nothing is sent; None where every listed file is there."""
+    missing = lacking(want["source"], want["files"])
+    if not missing:
+        return None
+    more = " and %d more" % (len(missing) - SHOWN) if len(missing) > SHOWN else ""
+    shown = ", ".join(missing[:SHOWN]) + more
+    return "%d of %d files are not in %s: %s; %s" % (
+        len(missing),
+        len(want["files"]),
+        want["source"],
+        shown,
+        want["lacking_hint"],
     )
-    if module.check_mode:
-        module.exit_json(changed=True, skipped=True, msg="files are not compared in check mode")
-    want = module.params
+
+
+def push(module, want, stream):
+    """Send the files, and end the module; ``stream`` is a file for the list of files."""
+    if want["files"]:
+        stream.write(b"".join(os.fsencode(name) + b"\0" for name in want["files"]))
+        stream.flush()
+        more = ["--from0", "--files-from=" + stream.name]
+        want = dict(want, options=[*want["options"], *more])
     reader = password_pipe(want)
     words = command(want, reader)
     try:
@@ -188,6 +209,33 @@ def main():
             msg="non-zero return code", rc=code, cmd=words, stdout=output, stderr=errors
         )
     module.exit_json(changed=bool(output), stdout=output, stderr=errors, rc=0)
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "source": {"type": "str", "required": True},
+            "target": {"type": "str", "required": True},
+            "login": {"type": "str", "required": True},
+            "ssh": {"type": "str", "required": True},
+            "options": {"type": "list", "elements": "str", "default": []},
+            "files": {"type": "list", "elements": "str", "default": []},
+            "lacking_hint": {"type": "str", "default": ""},
+            "before": {"type": "str", "default": ":"},
+            "become": {"type": "bool", "default": False},
+            "become_password": {"type": "str", "default": "", "no_log": True},
+            "seconds": {"type": "int", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    if module.check_mode:
+        module.exit_json(changed=True, skipped=True, msg="files are not compared in check mode")
+    reason = refusal(module.params)
+    if reason:
+        module.fail_json(msg=reason)
+    with tempfile.NamedTemporaryFile(prefix="appliance-rsync-") as stream:
+        push(module, module.params, stream)
 
 
 if __name__ == "__main__":

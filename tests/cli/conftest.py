@@ -24,6 +24,8 @@ NOT_KEPT = {
     "test_debug",
     "test_status_verdict",
     *("test_options_can_come_from_the_environment",),
+    # Sizes.
+    *("test_the_contents_are_told_as_json", "test_what_is_written_can_be_explained"),
     # The versions of this installation.
     "test_main_exits_with_the_code_of_the_command",
 }

@@ -53,7 +53,7 @@ def record() -> Record:
     return Record(
         run="018f0000-0000-7000-8000-000000000001", sequence=1, command="install", step="host",
         nodes=("w1\u202e",), why=(BAD,), started="2026-01-01T00:00:00+00:00", took_seconds=1.0,
-        outcome="failed", operator="eve\u202e", tool_version="1", error=f"{BAD} failed",
+        outcome="failed", operator="eve\u202e", tool_version="0.1.0", error=f"{BAD} failed",
         host="laptop\u202e",
     )  # fmt: skip
 

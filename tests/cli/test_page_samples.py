@@ -126,7 +126,7 @@ def _record(**changes: Any) -> Record:
         took_seconds=34.0,
         outcome="verified",
         operator="ada",
-        tool_version="1",
+        tool_version="0.1.0",
         host="laptop",
     )
     return replace(first, **changes)

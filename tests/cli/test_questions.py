@@ -43,6 +43,7 @@ from tests.unit.access.test_runai_cli import ADA, DONE
 from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.certificates.rack import ends
 from tests.unit.life.rack import FakeDrain, FakePower
+from tests.unit.runai.upgrade_rack import UpgradeRack
 
 Capture = pytest.CaptureFixture[str]
 ASKED = "and then it asks"
@@ -59,10 +60,18 @@ class Rack(Converged):
         self.drain = FakeDrain(self.clock)
         self.jumpbox: Jumpbox = DONE
         self.trusted: dict[Any, Any] = {}
+        self.upgraded: UpgradeRack | None = None
 
     def _take_effect(self, play: Any) -> None:
         effect = Converged if play.playbook == "access" else FakeRack
         effect._take_effect(self, play)
+
+    def play(self, play: Any, on_task: Any) -> None:
+        if self.upgraded is None:
+            super().play(play, on_task)
+            return
+        self.upgraded.play(play, on_task)
+        self.plays, self.cluster = self.upgraded.plays, self.upgraded.cluster
 
     def trust(self, keys: Any) -> None:
         self.trusted.update(keys)
@@ -115,6 +124,9 @@ class Site(faked_site.FakedSite):
     def emptying(self, session: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
         yield FakeEmptying()
 
+    def read_claimed_volumes(self) -> Any:
+        return self.fake.upgraded.read_claimed_volumes()
+
     def preflight(self, *_: Any) -> Any:
         return ()
 
@@ -162,6 +174,13 @@ def _ends_soon(rack: Rack) -> None:
     ends(rack.documents["cp1"], server=5)
 
 
+def _has_an_older_runai(rack: Rack) -> None:
+    rack.upgraded = UpgradeRack()
+    site = replace(rack.upgraded.desired.site, directory=rack.desired.site.directory)
+    rack.upgraded.desired = rack.desired = replace(rack.upgraded.desired, site=site)
+    rack.documents, rack.cluster = rack.upgraded.documents, rack.upgraded.cluster
+
+
 def _as_it_is(_rack: Rack) -> None:
     pass
 
@@ -180,6 +199,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("node", "role", "set"): (("w2", "--role", "gpu"), _as_it_is, False),
     ("runai", "access", "enable"): ((), _as_it_is, False),
     ("runai", "cli", "install"): (("--user", "ada", "--nodes", "w2"), _loose, False),
+    ("runai", "upgrade"): (("README.md",), _has_an_older_runai, False),
 }
 NAMES_NODES = {("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install")}
 

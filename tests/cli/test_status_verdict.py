@@ -197,7 +197,7 @@ def record(outcome: Any, sequence: int = 1, error: str | None = None) -> Record:
     return Record(
         run=RUN, sequence=sequence, command="install", step="runtime", nodes=("w1",), why=("x",),
         started="2026-11-22T08:40:57.123+00:00", took_seconds=4.0, outcome=outcome,
-        operator="ops", tool_version="1", error=error, host="laptop-1",
+        operator="ops", tool_version="0.1.0", error=error, host="laptop-1",
     )  # fmt: skip
 
 

@@ -27,11 +27,13 @@ CHANGING = {
     ("node", "role", "set"): ("gpu1", "--role", "gpu"),
     ("runai", "access", "enable"): (),
     ("runai", "cli", "install"): ("--user", "ada"),
+    ("runai", "upgrade"): ("hosts.yml",),
 }
 LOOKING = {
     ("cluster", "certificates", "show"): (),
     ("health",): (),
     ("history",): (),
+    ("horizon",): (),
     ("kubeconfig",): (),
     ("node", "logs"): ("gpu1",),
     ("node", "passport"): (),
@@ -45,6 +47,7 @@ LOOKING = {
     ("site", "inventory"): (),
     ("site", "show"): (),
     ("status",): (),
+    ("support", "bundle"): (),
 }
 
 

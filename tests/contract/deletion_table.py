@@ -48,10 +48,22 @@ PLACED: Final = Evidence(
     "tests/unit/bundle/test_bundle_strangers.py::"
     "test_a_strangers_file_is_refused_and_nothing_is_changed",
 )
+DELTA: Final = Evidence(
+    "a document of a build by its kind; another file of its name was refused before",
+    "tests/unit/bundle/test_delta.py::test_a_strangers_file_of_the_deltas_name_is_refused",
+)
+JOINED: Final = Evidence(
+    "a target that was empty when the first part was joined, and a path of the bundle's manifest",
+    "tests/unit/bundle/test_parts.py::test_a_target_with_something_else_is_not_touched",
+)
 MIRROR: Final = Evidence(
-    "/var/lib/appliance/bundle is ours alone; only the bundle's folders are sent",
-    "tests/unit/bundle/test_bundle_directory.py::"
-    "test_the_bundle_is_sent_by_its_folders_and_by_nothing_else",
+    "below the folders of a verified bundle in a store that is ours alone, by no link",
+    "tests/unit/modules/test_bundle_store.py::"
+    "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
+)
+SERVED: Final = Evidence(
+    "the manifest named by its own digest lists it, and another verified bundle is served",
+    "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
 )
 SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
@@ -86,11 +98,24 @@ OUR_LOGIN: Final = Evidence(
 )
 LINK: Final = Evidence("a link that we made, never what it leads to")
 ASIDE: Final = Evidence("renamed beside itself, and kept")
+NGINX: Final = Evidence(
+    "one Deployment of the vendor, by its name, before the helm that makes it again",
+    f"{_MODULES}/test_runai_upgrade_modules.py::"
+    "test_nginx_goes_only_before_the_new_chart_and_only_where_the_vendor_says_so",
+)
 LOCK: Final = Evidence("the site's own lock, held or left by this holder")
 POLICY: Final = Evidence("carries our mark")
 STATE: Final = Evidence("a fixed file of our own state")
 TEMPORARY: Final = Evidence("a temporary file or folder that the same code made")
 WRITE: Final = Evidence("a new file of the same text takes the place of the old one in one step")
+HALF: Final = Evidence(
+    "a receipt of an upgrade in the folder says that it is half made, by a lock's only holder",
+    "tests/unit/tool/test_self_upgrade.py::test_a_receipt_that_is_none_makes_no_folder_ours",
+)
+LAUNCHER: Final = Evidence(
+    "a link to another version takes the place of the program, which has a second name by then",
+    "tests/unit/tool/test_self_upgrade.py::test_killed_between_the_second_name_and_the_switch",
+)
 WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 
 Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]
@@ -134,11 +159,25 @@ PLACES: Final[Places] = {
         "_set_interpreter: write_bytes": CACHE,
     },
     "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
+    "appliance/builder/join.py": {
+        "_Join._begin: replace": WRITE,
+        "_Join._require_whole: chmod": JOINED,
+        "_Join._seal: replace": WRITE,
+        "_Join._seal: rmdir": STATE,
+        "_Join._seal: unlink": STATE,
+    },
+    "appliance/builder/parts.py": {
+        "_copy: replace": WRITE,
+        "_one: replace": WRITE,
+        "_replace: replace": WRITE,
+    },
     "appliance/builder/writer.py": {
         "BundleWriter._clear: unlink": LISTED,
         "BundleWriter._index_packages: unlink": LISTED,
         "BundleWriter._remove_signature: unlink": LISTED,
         "BundleWriter._write: unlink": LISTED,
+        "BundleWriter._write_delta: replace": WRITE,
+        "BundleWriter._write_delta: unlink": DELTA,
         "BundleWriter.seal: replace": WRITE,
         "BundleWriter.seal: unlink": TEMPORARY,
         "Locks.record: replace": WRITE,
@@ -183,6 +222,24 @@ PLACES: Final[Places] = {
         "_give_name: rename": WRITE,
         "_written_beside: unlink": TEMPORARY,
         "replace_file: replace": WRITE,
+    },
+    "appliance/adapters/tool/making.py": {
+        "Maker._fill: rmtree": TEMPORARY,
+        "Maker.make: rmtree": (HALF, 2),
+        "_claim: rename": WRITE,
+        "_claim: rmdir": TEMPORARY,
+        "_claim: rmtree": HALF,
+    },
+    "appliance/adapters/tool/switch.py": {
+        "previous_of: replace": WRITE,
+        "switch: replace": LAUNCHER,
+        "switch: unlink": TEMPORARY,
+    },
+    "appliance/adapters/support/archive.py": {
+        "_give_name: rename": TEMPORARY,
+        "new_bundle: fchmod": TEMPORARY,
+        "new_bundle: open w": TEMPORARY,
+        "new_bundle: unlink": TEMPORARY,
     },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
     "appliance/cli/commands/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
@@ -245,11 +302,31 @@ PLACES: Final[Places] = {
     },
     "roles/api_oidc/library/api_server_flags.py": {"carry_out: unlink": STATE},
     "roles/artifact_client/tasks/main.yml": {"absent: true": ROLE},
-    "roles/artifact_server/library/bundle_verify.py": {"Verification.settle: unlink": (PROVEN, 2)},
-    "roles/artifact_server/tasks/bundle.yml": {
-        "- --delete-delay": MIRROR,
-        "before: rm -f {{ __artifact_server_marker }} && mkdir -p"
-        " {{ __artifact_server_dir }}": STATE,
+    "roles/artifact_server/library/bundle_current.py": {
+        "switch: replace": LINK,
+        "switch: unlink": TEMPORARY,
+    },
+    "roles/artifact_server/library/bundle_fill.py": {
+        "copied: chmod": TEMPORARY,
+        "make_folder: chmod": TEMPORARY,
+        "put: replace": WRITE,
+        "put: unlink": (TEMPORARY, 2),
+    },
+    "roles/artifact_server/library/bundle_layout.py": {
+        "Layout.adopt: rename": ASIDE,
+        "Layout.adopt: rmdir": STATE,
+        "Layout.adopt: unlink": (LINK, 2),
+        "Layout.carry_out: chmod": STATE,
+        "Layout.move_record: replace": STATE,
+    },
+    "roles/artifact_server/library/bundle_remove.py": {
+        "Removal.carry_out: rmdir": SERVED,
+        "Removal.carry_out: unlink": (SERVED, 3),
+    },
+    "roles/artifact_server/module_utils/bundles_on_disk.py": {
+        "Verification.prune: unlink": MIRROR,
+        "Verification.settle: unlink": PROVEN,
+        "mark: unlink": STATE,
     },
     "roles/container_registry/library/registry_push.py": {
         "clear: rmtree": DIGEST,
@@ -325,7 +402,17 @@ PLACES: Final[Places] = {
     },
     "roles/runai_cluster/tasks/connection.yml": {"absent: true": ROLE},
     "roles/runai_cluster/tasks/logins.yml": {"absent: true": ROLE},
+    "roles/runai_cluster/tasks/projects.yml": {"absent: true": ROLE},
     "roles/runai_cluster/tasks/values.yml": {"absent: true": ROLE},
+    "roles/runai_upgrade/library/runai_kept_values.py": {"read_yaml: open w": TEMPORARY},
+    "roles/runai_upgrade/library/runai_rolled_back.py": {"restore_files: unlink": ROLE},
+    "roles/runai_upgrade/library/runai_saved_state.py": {
+        "module: shell mv": WRITE,
+        "save: chmod": STATE,
+    },
+    "roles/runai_upgrade/module_utils/runai_upgrade_record.py": {
+        "remove_nginx: argv delete": NGINX
+    },
     "roles/site_certificate/library/certificate_request.py": {
         "Certificate.make_key: replace": WRITE,
         "Certificate.make_key: unlink": TEMPORARY,

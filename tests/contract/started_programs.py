@@ -30,9 +30,9 @@ NO_PROGRAMS = words(
     " persistentvolume rollout pull tag install generate-values view"
     # Choices, groups and states.
     " container image init look present read rw server values kubelet.service packages"
-    " /etc/environment"
+    " /etc/environment saved"
     # In pods, where the image brings them, or the script makes them itself.
-    " /bin/busybox addresses nslookup grep tr nc httpd sleep"
+    " /bin/busybox addresses nslookup grep tr nc httpd sleep pg_dump"
 )
 # Beside this Python, in the same virtual environment: what pip installed, no package.
 OF_PYTHON = words("ansible-vault")

@@ -13,11 +13,14 @@ from appliance.cli.app import cli
 from tests.contract import tree
 
 # The vocabulary of the design: nouns with their verbs, and the commands of every day.
-DAILY = {"install", "plan", "status", "history", "health", "kubeconfig", "docs", "completion"}
+DAILY = {
+    *("install", "plan", "status", "history", "health", "horizon"),
+    *("kubeconfig", "docs", "completion"),
+}
 VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt"},
     "lab": {"up", "down", "status", "shell"},
-    "bundle": {"build", "sign", "verify", "prove", "show", "delta", "export"},
+    "bundle": {"build", "sign", "verify", "show", "have", "join"},
     "hardware": {"list", "show", "inspect", "qualify"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
@@ -26,15 +29,18 @@ VERBS = {
     "cluster": {"upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
     "gpu": {"upgrade", "top"},
+    "self": {"upgrade"},
     "accept": {"run", "list", "report"},
+    "support": {"bundle", "explain"},
 }  # fmt: skip
 # Commands that change something somewhere; the others only look.
 CHANGING = {
     ("install",), ("site", "init"), ("lab", "up"), ("lab", "down"), ("bundle", "build"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "access", "enable"),
-    ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
+    ("bundle", "sign"), ("bundle", "join"),
+    ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
-    ("cluster", "certificates", "renew"),
+    ("cluster", "certificates", "renew"), ("self", "upgrade"), ("runai", "upgrade"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}
@@ -99,7 +105,7 @@ def test_what_asks_before_it_acts_is_known_to_change_something(
 def test_what_changes_a_site_shows_its_plan_first(
     commands: dict[tuple[str, ...], click.Command],
 ) -> None:
-    local = {"site", "lab", "bundle"}
+    local = {"site", "lab", "bundle", "self"}
     for path in CHANGING & set(commands):
         if path[0] not in local:
             assert {"--dry-run", "--yes", "--site"} <= _options(commands[path]), path

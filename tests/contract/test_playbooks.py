@@ -223,7 +223,7 @@ def test_filters_are_shims_over_the_model() -> None:
 
 
 def test_each_filter_has_its_function() -> None:
-    filters = {}
+    filters: dict[str, tuple[str, str]] = {}
     for path in tree.under("playbooks/filter_plugins"):
         filters |= runpy.run_path(str(path)).get("FUNCTIONS", {})
     assert filters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -12,12 +13,25 @@ from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.images import image_faults
 from appliance.adapters.bundle.mirror import read_mirror
 from appliance.adapters.bundle.oci import referenced
+from appliance.adapters.bundle.parts_media import part_fault, parts_in, read_documents
 from appliance.adapters.bundle.vendor_bundle import read_contents
 from appliance.adapters.control_plane.journal import FileJournal
 from appliance.adapters.site.files import SETTINGS, check_site
 from appliance.adapters.site.yaml_lines import read_yaml
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
+from appliance.model.bundle.carry.delta import Delta, left_out
+from appliance.model.bundle.carry.have import HaveList
+from appliance.model.bundle.carry.parts import (
+    INDEX,
+    PARTS_DELTA,
+    PARTS_MANIFEST,
+    Part,
+    PartsIndex,
+    segments,
+    travelling,
+)
+from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.control.handover import handover
 from appliance.model.control.lock import LockVerdict
@@ -189,6 +203,34 @@ def bundle_manifest(mutator: Mutator, folder: Path) -> None:
     json.dumps(manifest.as_json()).encode()
 
 
+def travelling_bundle(mutator: Mutator, folder: Path) -> None:
+    """What comes on a stick: a list, the document of a delta, and the documents of parts."""
+    stick = folder / SITE / "stick"
+    stick.mkdir(exist_ok=True)
+    manifest = json.dumps(MANIFEST).encode()
+    digest = hashlib.sha256(manifest).hexdigest()
+    held = HaveList.of(BundleManifest.parse(MANIFEST), digest)
+    delta = Delta("bundle delta", digest, BLOB, ("bin/tool",))
+    # Only the blob of two bytes travels.
+    index = PartsIndex("bundle parts", digest, 1, (Part(1, BLOB), Part(1, BLOB)), ("bin/tool",))
+    documents = {
+        PARTS_MANIFEST: manifest,
+        PARTS_DELTA: json.dumps(delta.as_json()).encode(),
+        INDEX: json.dumps(index.as_json()).encode(),
+    }
+    changed = mutator.chance.choice([*documents, "list"])
+    for name, content in documents.items():
+        (stick / name).write_bytes(mutator.content(content) if name == changed else content)
+    text = held.text().encode()
+    found = HaveList.parse(mutator.content(text) if changed == "list" else text, "LIST")
+    (stick / index.name(1)).write_bytes(b"x")
+    read = read_documents(stick)
+    left_out(read.manifest.files, found)
+    for number, paths in parts_in([stick], read.index).items():
+        part_fault(paths[0], read.index, number)
+    list(segments(travelling(read.manifest, read.delta), read.index.part_bytes))
+
+
 def vendor_bundle(mutator: Mutator, folder: Path) -> None:
     """The vendor's tar, or what lies in it."""
     good = folder / SITE / "good"
@@ -282,6 +324,7 @@ FILES: tuple[Border, ...] = (
     Border("site directory", site_directory),
     Border("YAML", yaml_text),
     Border("bundle manifest", bundle_manifest),
+    Border("delta and parts", travelling_bundle),
     Border("vendor bundle", vendor_bundle),
     Border("journal records", journal_record),
     Border("registry manifest", registry_manifest, (Unreadable,)),

@@ -18,18 +18,21 @@ from appliance.adapters.site.yaml_lines import read_yaml
 from appliance.model.documents.strict_json import Unreadable, read_json
 from tests.fuzz.borders_files import FILES, YAML_PIECES
 from tests.fuzz.borders_nodes import NODES
+from tests.fuzz.borders_support import SUPPORT
 from tests.fuzz.campaign import Border, run
 
-BORDERS = FILES + NODES
+BORDERS = FILES + NODES + SUPPORT
 SEED = 12
 # About a minute of one processor in all: fewer where an input takes milliseconds.
 INPUTS = {
     "site directory": 800,
     "YAML": 4000,
     "bundle manifest": 1000,
+    "delta and parts": 1000,
     "vendor bundle": 1000,
     "journal records": 1000,
     "registry manifest": 2000,
+    "support bundle": 400,
     "probe document": 1500,
     "archive and adopt": 600,
     "kept documents": 2000,

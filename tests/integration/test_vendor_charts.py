@@ -55,7 +55,8 @@ def test_each_generation_of_values_renders(
     bundled = version != "2.10.4"
     assert named(items, "IngressClass") == ({"nginx"} if bundled else set())
     assert named(items, "Ingress") == (set() if bundled else {"runai-backend-ingress"})
-    secret = next(i for i in items if i["kind"] == "Secret")["data"]
+    held = {i["metadata"]["name"]: i["data"] for i in items if i["kind"] == "Secret"}
+    secret = held["runai-backend-backend"]
     assert base64.b64decode(secret["tls.crt"]) == b"CERTIFICATE"
     first = "password" if version == "2.6.2" else "Abcd!234"
     users = json.loads(base64.b64decode(secret["users.json"]))

@@ -75,7 +75,7 @@ FIRST = (
     Drift(
         "cp1",
         _append(f"{BUNDLE}/cni/bridge"),
-        "artifact_server : bundle | Copy missing files from the control host",
+        "artifact_server : transfer | Copy missing files from the control host",
         "cni/bridge",
     ),
     Drift(

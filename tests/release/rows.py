@@ -136,7 +136,11 @@ ROWS = (
         "tests/lab/test_debian_11.py",
         covers=("tests/contract/focal.py", "tests/data/focal"),
     ),
-    _lab("secrets", "no secret is told anywhere", "tests/lab/runai"),
+    _lab(
+        "secrets",
+        "no secret is told anywhere; Run:ai is upgraded, resumed and taken back",
+        "tests/lab/runai",
+    ),
     _lab(
         "kernel-nfs",
         "the kernel's own NFS server and client, in a virtual machine",

@@ -14,6 +14,8 @@ from typing import BinaryIO
 from appliance.adapters.bundle.signature import read_signature
 from appliance.adapters.local.plain_files import open_plain, read_plain
 from appliance.errors import BundleRefused
+from appliance.model.bundle.carry.delta import DELTA, Delta
+from appliance.model.bundle.carry.parts import INDEX
 from appliance.model.bundle.faults import BundleFault, Kind
 from appliance.model.bundle.manifest import (
     DAMAGED,
@@ -34,6 +36,12 @@ def _no_manifest(directory: Path) -> BundleRefused:
         return BundleRefused(
             f"the directory {directory} does not exist",
             hint="check that the medium is mounted (findmnt) and that the path is correct",
+        )
+    if (directory / INDEX).is_file():
+        return BundleRefused(
+            f"{directory} holds parts of a bundle, and not a bundle",
+            hint="join the parts of all media first: "
+            f"appliance bundle join {shlex.quote(str(directory))} --to DIR",
         )
     return BundleRefused(
         f"{directory} is not a bundle: it has no {MANIFEST}",
@@ -76,6 +84,29 @@ class BundleDirectory:
         """sha256 of ``manifest.json``, hex: the bundle digest."""
         return hashlib.sha256(self._raw).hexdigest()
 
+    @cached_property
+    def delta(self) -> Delta | None:
+        """What the bundle leaves out; None for a whole bundle.
+
+        Raises:
+            BundleRefused: its ``delta.json`` is invalid, or of another bundle.
+        """
+        path = self._path / DELTA
+        try:
+            content = read_plain(path, most_bytes=MOST_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise BundleRefused(
+                f"{path} is not readable: {error.strerror or error}", hint=DAMAGED
+            ) from error
+        return Delta.parse(content, self.manifest, self.digest)
+
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        """The paths that the bundle leaves out because the site has them."""
+        return frozenset(self.delta.files) if self.delta else frozenset()
+
     def signature(self, allowed: Path | None = None) -> Signature:
         """The signature; checked against an ssh allowed_signers file if one is given.
 
@@ -85,7 +116,11 @@ class BundleDirectory:
         return read_signature(self._path, self._raw, allowed)
 
     def faults(self) -> tuple[BundleFault, ...]:
-        """One per file that is missing, unexpected, or differs from the manifest."""
+        """One per file that is missing, unexpected, or differs from the manifest.
+
+        A file that a delta leaves out may be missing.
+        """
+        elsewhere = self.elsewhere
         listed = {item.path: item for item in self.manifest.files}
         # Other folders of the medium are neither sent nor served.
         present = {
@@ -95,7 +130,8 @@ class BundleDirectory:
             if path.is_file() or path.is_symlink()
         }
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-            wrong = [fault for fault in pool.map(self._fault, listed.values()) if fault]
+            here = [f for f in listed.values() if f.path not in elsewhere or f.path in present]
+            wrong = [fault for fault in pool.map(self._fault, here) if fault]
         extra = [_extra(path) for path in sorted(present - set(listed))]
         return (*wrong, *extra, *self._missing_images(listed))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,16 @@ from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.documents.strict_json import MOST_BYTES, read_json
 
 
-def image_faults(directory: Path, manifest: BundleManifest) -> tuple[BundleFault, ...]:
-    """One per image missing in the index and per missing blob; a build repairs them."""
+def image_faults(
+    directory: Path, manifest: BundleManifest, elsewhere: Collection[str] = ()
+) -> tuple[BundleFault, ...]:
+    """One per image missing in the index and per missing blob; a build repairs them.
+
+    Args:
+        directory: the bundle's.
+        manifest: the bundle's.
+        elsewhere: paths that a delta leaves out: they are not expected here.
+    """
     layout = directory / "images"
     try:
         index = _document(layout / "index.json")
@@ -23,10 +31,13 @@ def image_faults(directory: Path, manifest: BundleManifest) -> tuple[BundleFault
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return (BundleFault(f"images/index.json: not a readable index of images: {error}"),)
-    return tuple(BundleFault(text) for text in _faults(layout, manifest, indexed))
+    absent = {path.rpartition("/")[2] for path in elsewhere if path.startswith("images/blobs/")}
+    return tuple(BundleFault(text) for text in _faults(layout, manifest, indexed, absent))
 
 
-def _faults(layout: Path, manifest: BundleManifest, indexed: dict[str, str]) -> Iterator[str]:
+def _faults(
+    layout: Path, manifest: BundleManifest, indexed: dict[str, str], absent: set[str]
+) -> Iterator[str]:
     for name in sorted(set(indexed) | set(manifest.images)):
         found, expected = indexed.get(name), manifest.images.get(name)
         if found != expected:
@@ -35,10 +46,12 @@ def _faults(layout: Path, manifest: BundleManifest, indexed: dict[str, str]) -> 
                 f"expected {expected or 'nothing'}"
             )
         elif found:
-            yield from (f"image {name}: {why}" for why in _missing(layout, found))
+            yield from (f"image {name}: {why}" for why in _missing(layout, found, absent))
 
 
-def _missing(layout: Path, digest: str) -> Iterator[str]:
+def _missing(layout: Path, digest: str, absent: set[str]) -> Iterator[str]:
+    if digest.removeprefix("sha256:") in absent:
+        return
     path = _blob(layout, digest.removeprefix("sha256:"))
     try:
         blobs = referenced(_document(path))
@@ -46,6 +59,8 @@ def _missing(layout: Path, digest: str) -> Iterator[str]:
         yield f"its manifest {digest} is missing or not readable"
         return
     for blob in blobs:
+        if blob.sha256 in absent:
+            continue
         try:
             if _blob(layout, blob.sha256).lstat().st_size != blob.size:
                 yield f"blob sha256:{blob.sha256} has another size"

@@ -11,14 +11,17 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import write_once
 from appliance.adapters.site.state import JOURNAL, STATE, require_state
+from appliance.model.control.later_tool import Writer, is_no_later, writer_of
+from appliance.model.documents.strict_json import NewerSchema
 from appliance.model.state.journal import MergeResult, Record, order_of, read_record
 
 # The index of earlier versions beside the records, and SQLite's files for it.
@@ -79,6 +82,18 @@ class FileJournal:
             if record.outcome == "verified"
         }
 
+    def later_writers(self, own: str) -> Iterator[Writer]:
+        """Who wrote the records that may be of a later version than ``own``, or of a later schema.
+
+        Unreadable records are left out.
+        """
+        for path in self.paths():
+            with suppress(OSError):
+                content = read_plain(path, most_bytes=_MOST_BYTES)
+                writer = None if is_no_later(own, content) else writer_of(path.name, content)
+                if writer is not None:
+                    yield replace(writer, where=str(path))
+
     def document(self, name: str) -> str | None:
         """The text of the record in a file; None if it is not readable or belongs elsewhere."""
         try:
@@ -95,6 +110,9 @@ class FileJournal:
     def merge(self, texts: Mapping[str, str]) -> MergeResult:
         """Add records of another machine; existing records are not changed.
 
+        A record of a later schema is skipped, and kept: no command of this version then changes
+        the site.
+
         Args:
             texts: file name -> the record's document.
         """
@@ -102,15 +120,18 @@ class FileJournal:
         existing = {path.name for path in self.paths()}
         skipped, new = [], 0
         for name in sorted(texts.keys() - existing):
+            is_read = True
             try:
                 read_record(name, texts[name])
             except ValueError as error:
                 skipped.append(f"{name[:200]!r} on the control-plane nodes: {error}")
-                continue
+                is_read = False
+                if not isinstance(error, NewerSchema):
+                    continue
             # Another process may add the same record at the same time.
             with suppress(FileExistsError):
                 write_once(self._directory / name, texts[name])
-                new += 1
+                new += is_read
         return MergeResult(new, tuple(skipped))
 
     def _candidates(self) -> list[Path]:

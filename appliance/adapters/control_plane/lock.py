@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import LeaseLost, NodeUnreachable, Refused
+from appliance.model.control.later_tool import find_later, refusal
 from appliance.model.control.lock import (
     BEAT_SECONDS,
     SILENT_SECONDS,
@@ -34,6 +35,7 @@ from appliance.model.control.lock import (
     changed_meanwhile,
     judge,
     read_vote,
+    writers,
 )
 from appliance.model.site.groups import majority
 
@@ -99,6 +101,7 @@ class SiteLease:
         looking_since: float,
         say: Callable[[str], None],
     ) -> None:
+        self._name = site.name
         self._control_plane = site.control_plane
         self._nodes = nodes
         self._holder = holder
@@ -179,6 +182,7 @@ class SiteLease:
         verdict, me = judge(before, self._holder.run, is_dead), self._holder.run
         if verdict.state not in ("ours", "open"):
             return verdict, ()
+        self._require_no_later_tool(before)
         other = changed_meanwhile(before, verdict.stale, self._holder, looked)
         if other is not None:
             self._undo()
@@ -202,6 +206,14 @@ class SiteLease:
             for note in notes:
                 self._say(f"{note}: its process is dead, or its heartbeat stopped")
         return verdict, notes
+
+    def _require_no_later_tool(self, votes: Votes) -> None:
+        """Refuse a site that a later version of this tool changed from another laptop."""
+        own = self._holder.tool_version
+        later = find_later(own, writers(votes))
+        if later is not None:
+            self._undo()
+            raise refusal(later, own, f"what the nodes of the site {self._name} keep")
 
     def _undo(self) -> None:
         self._ask("undo")
@@ -289,6 +301,7 @@ def holder_of(run: Run, reason: str) -> Holder:
         reason=reason,
         since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         origin=origin(),
+        tool_version=run.tool_version,
     )
 
 

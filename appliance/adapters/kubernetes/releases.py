@@ -43,6 +43,32 @@ def read_releases(client: Any, call: Call) -> tuple[HelmRelease, ...]:
     return newest(item["metadata"] for item in answer.get("items") or ())
 
 
+def read_history(client: Any, call: Call) -> tuple[Mapping[str, str], ...]:
+    """Every kept revision of each release: its names, number, status and times; no values."""
+    answer = call(_Secrets(client))
+    return history(item["metadata"] for item in answer.get("items") or ())
+
+
+def history(secrets: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, str], ...]:
+    """The same from the metadata of Helm's secrets, by release and revision."""
+    found = []
+    for metadata in secrets:
+        labels = metadata.get("labels") or {}
+        if {"name", "status"} <= set(labels) and str(labels.get("version")).isdecimal():
+            found.append(
+                {
+                    "namespace": str(metadata.get("namespace")),
+                    "release": str(labels["name"]),
+                    "revision": str(labels["version"]),
+                    "status": str(labels["status"]),
+                    "created": str(metadata.get("creationTimestamp") or ""),
+                    "modified": str(labels.get("modifiedAt") or ""),
+                }
+            )
+    found.sort(key=lambda one: (one["namespace"], one["release"], int(one["revision"])))
+    return tuple(found)
+
+
 def _places(text: str | None) -> tuple[str, ...] | None:
     """The places that a node noted; None for what is no list of texts."""
     try:

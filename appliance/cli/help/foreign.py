@@ -13,7 +13,7 @@ _BACKUP: Final = "It is done by hand: appliance docs back-up-the-control-plane"
 _RESET: Final = f"{_NOT_YET} for a whole appliance. For one node: appliance node remove NODE"
 _UPGRADE: Final = f"{_NOT_YET}. What is known of it: appliance docs --search upgrade"
 _CERTIFICATES: Final = "Did you mean: appliance cluster certificates renew"
-_SUPPORT: Final = f"{_NOT_YET}. What helps without it: appliance docs --search support"
+_SUPPORT: Final = "Did you mean: appliance support bundle"
 _SHELL: Final = "Did you mean: appliance node ssh NODE -- COMMAND"
 _DRAIN: Final = "Did you mean: appliance node maintain NODE"
 _CORDON: Final = "Did you mean: appliance node maintain NODE --mode cordon"
@@ -43,10 +43,10 @@ FOREIGN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("exec", "shell", "ssh", "node exec", "node shell", "node login"), _SHELL),
     **dict.fromkeys(("reset", "uninstall", "rm-cluster", "site reset"), _RESET),
     **dict.fromkeys(("upgrade", "update", "rollout", "rollback", "node upgrade"), _UPGRADE),
-    **dict.fromkeys(("runai upgrade", "runai update"), _UPGRADE),
+    "runai update": "Did you mean: appliance runai upgrade FILE",
     **dict.fromkeys(("backup", "restore", "etcd", "snapshot"), _BACKUP),
     **dict.fromkeys(("cert", "certs", "certificates", "renew"), _CERTIFICATES),
-    **dict.fromkeys(("support", "support-bundle", "must-gather", "debug"), _SUPPORT),
+    **dict.fromkeys(("support-bundle", "must-gather", "debug"), _SUPPORT),
     **dict.fromkeys(("validate", "lint", "check", "site validate", "site lint"), _CHECK),
     **dict.fromkeys(("verify", "doctor", "diagnose", "test"), "Did you mean: appliance health"),
     **dict.fromkeys(("down", "destroy", "lab destroy", "lab delete", "lab stop"), _LAB_DOWN),

@@ -37,12 +37,21 @@ class BundleFault:
         return self.text
 
 
-def cure(directory: str, manifest: BundleManifest, faults: Sequence[BundleFault]) -> str:
-    """The remedies in the order to apply them; empty without faults."""
-    return "; then ".join(_cures(directory, manifest, faults))
+def cure(
+    directory: str, manifest: BundleManifest, faults: Sequence[BundleFault], *, delta: bool = False
+) -> str:
+    """The remedies in the order to apply them; empty without faults.
+
+    Args:
+        directory: the bundle's.
+        manifest: the bundle's.
+        faults: what is wrong with its files.
+        delta: whether it leaves out what a site has.
+    """
+    return "; then ".join(_cures(directory, manifest, faults, delta=delta))
 
 
-def build_command(directory: str, manifest: BundleManifest) -> str:
+def build_command(directory: str, manifest: BundleManifest, *, delta: bool = False) -> str:
     """The command that builds this bundle again, with its options."""
     # A release's own stand-in is a program, compiled where the vendor's file cannot be reached.
     asked = any(item.standin and item.source.kind != "go" for item in manifest.artifacts)
@@ -52,11 +61,12 @@ def build_command(directory: str, manifest: BundleManifest) -> str:
     ]
     # A placeholder, not quoted: the manifest does not record the folder of the files.
     files = ["--files FOLDER"] if any(a.source.kind == "file" for a in manifest.artifacts) else []
+    files += ["--without LIST"] if delta else []
     return " ".join(["appliance bundle build", shlex.join(options), *files, shlex.quote(directory)])
 
 
 def _cures(
-    directory: str, manifest: BundleManifest, faults: Sequence[BundleFault]
+    directory: str, manifest: BundleManifest, faults: Sequence[BundleFault], *, delta: bool
 ) -> Iterator[str]:
     def places(kind: Kind) -> str:
         paths = dict.fromkeys(fault.path for fault in faults if fault.kind == kind)
@@ -72,5 +82,5 @@ def _cures(
         yield f"remove what blocks the path of a bundle's file: {where}"
     if any(fault.kind in ("build", "in the way") for fault in faults):
         rest = "it" if len({fault.kind for fault in faults}) == 1 else "the rest"
-        build = build_command(directory, manifest)
+        build = build_command(directory, manifest, delta=delta)
         yield f"{build} repairs {rest}, from the cache or the internet"

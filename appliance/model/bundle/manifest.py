@@ -217,12 +217,14 @@ class SealResult:
         digest: sha256 of the file, hex: the bundle digest.
         signature_removed: whether a signature of another manifest was removed.
         strangers: paths in the directory that no build wrote; they were not removed.
+        left_out: paths that a delta leaves out.
     """
 
     digest: str
     manifest: BundleManifest
     signature_removed: bool = False
     strangers: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def _require_sense(manifest: BundleManifest) -> None:

@@ -10,10 +10,11 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
+from appliance.model.control.later_tool import Writer
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, read_typed
 from appliance.model.site.groups import majority
@@ -71,6 +72,7 @@ class Holder:
     since: Line = "an unknown time"
     origin: Origin = field(default_factory=Origin)
     arguments: tuple[Line, ...] = ()
+    tool_version: Line = ""
 
     def as_line(self) -> str:
         """The lock file: the run's id, a space, one line of JSON."""
@@ -240,6 +242,14 @@ def changed_meanwhile(
         if node in stale and vote.holder and vote.age_seconds < looked_seconds:
             return vote.holder
     return None
+
+
+def writers(votes: Votes) -> Iterator[Writer]:
+    """The versions of this tool that changed the site last, as the locks name them."""
+    for node, vote in votes.items():
+        for holder in (vote.last, vote.holder) if isinstance(vote, Vote) else ():
+            if holder:
+                yield Writer(holder.tool_version, holder.host, f"the lock on {node}")
 
 
 def _same(one: Holder, other: Holder) -> bool:

@@ -9,6 +9,7 @@ from appliance.model.components.base.component import (
     control_plane_nodes,
 )
 from appliance.model.plan.components import COMPONENTS
+from appliance.model.site.settings import Node, Site
 
 PREFLIGHT = Step(
     "preflight", "every node meets the requirements and reaches the others", all_but_jumpboxes, None
@@ -30,11 +31,38 @@ KUBERNETES_CERTIFICATES = Step(
     command="cluster certificates renew",
     disturbs="etcd and the API server of one node after the other restart, each within a minute",
 )
+
+
+def _vendor_node(site: Site) -> tuple[Node, ...]:
+    return (site.vendor_node,) if site.settings.runai is not None else ()
+
+
+def _runai(name: str, summary: str, disturbs: str = "") -> Step:
+    """A step of an upgrade of Run:ai; its workflow verifies it."""
+    return Step(name, summary, _vendor_node, None, command="runai upgrade", disturbs=disturbs)
+
+
+RUNAI_BACKUP = _runai(
+    "runai_backup", "volumes outlive their claims, database and values are saved on the node"
+)
+RUNAI_PREPARE = _runai(
+    "runai_prepare", "the new bundle is prepared, and the values of both releases are merged"
+)
+RUNAI_UPGRADE = _runai(
+    "runai_upgrade",
+    "backend and cluster part have the new version, with the same projects",
+    "the backend's web page, logins and new jobs fail while its pods restart; running jobs go on",
+)
+RUNAI_ROLLBACK = _runai("runai_rollback", "backend and cluster part have the version before")
 STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
     NODE_RESET,
     KUBERNETES_CERTIFICATES,
+    RUNAI_BACKUP,
+    RUNAI_PREPARE,
+    RUNAI_UPGRADE,
+    RUNAI_ROLLBACK,
 )
 BY_NAME = {step.name: step for step in STEPS}
 INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

@@ -77,6 +77,7 @@ class Record:
         before: node -> digest of its stable facts before the step.
         after: the same, taken after the step.
         error: the sentence shown when the outcome is not ``verified``.
+        tool_version: of this product, as it wrote the record; empty where none was written.
         host: the machine on which the command ran.
         arguments: the arguments that repeat the command, without the site.
     """
@@ -91,7 +92,8 @@ class Record:
     took_seconds: Annotated[float, Field(ge=0)]
     outcome: Outcome
     operator: Line
-    tool_version: Line
+    # Read for ever, also by a version that does not know the record's schema.
+    tool_version: Line = ""
     bundle_digest: Line | None = None
     before: Mapping[str, Line] = field(default_factory=dict)
     after: Mapping[str, Line] = field(default_factory=dict)

@@ -20,6 +20,8 @@ STORAGE = "/var/lib/docker-registry"
 CONFIGURATION = "/etc/docker/registry/config.yml"
 VENDOR = "/var/lib/appliance/runai"
 ADMIN_CLI = "/usr/local/bin/runai-adm"
+# Written by role runai_upgrade; no secret is in it.
+UPGRADE = VENDOR + "/upgrade.json"
 BACKEND_CERTIFICATE = "/etc/appliance/runai/backend.crt"
 # This node's package source, and the digest of its index.
 PACKAGES = "/etc/appliance/packages.list"
@@ -152,8 +154,24 @@ def vendor_bundle(source: Source) -> Dict[str, Any]:
         "prepared": source.word(path + "/prepared") if path else None,
         "admin_cli": os.access(str(source.path(ADMIN_CLI)), os.X_OK),
         "held_bytes": _held(source),
+        "upgrade": _upgrade(source),
         "certificate": describe(source, BACKEND_CERTIFICATE) if there else None,
     }
+
+
+def _upgrade(source: Source) -> Optional[Dict[str, Any]]:
+    """Return the record of an upgrade that began, and whether its dump is there in full."""
+    record = source.document(UPGRADE)
+    if not isinstance(record, dict):
+        return None
+    dump = record.get("dump")
+    dump = dump if isinstance(dump, dict) else {}
+    path = str(dump.get("path") or "")
+    try:
+        size = source.path(path).stat().st_size if path.startswith("/") else None
+    except OSError:
+        size = None
+    return dict(record, dump_is_there=size is not None and size == dump.get("bytes"))
 
 
 def _held(source: Source) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from appliance.model.bundle.tool import NewEnvironment, PresentTool
     from appliance.model.checks.control_host import (
         HardwareCatalogue,
         LocalKnowledge,
@@ -89,3 +91,60 @@ class Vault(Protocol):
 
     def new_secret(self) -> str:
         """A random secret of letters, digits, '-' and '_'."""
+
+
+class ToolPlace(Protocol):
+    """The environment that this tool runs in, and a new one beside it."""
+
+    def present(self) -> PresentTool:
+        """The version in use.
+
+        Raises:
+            Refused: it is in no environment that can be replaced.
+        """
+
+    def held(self) -> AbstractContextManager[None]:
+        """One upgrade at a time.
+
+        Raises:
+            Refused: another one is at work.
+        """
+
+    def prepare(self) -> NewEnvironment:
+        """Where the new version will be, and by which Python; changes nothing.
+
+        Raises:
+            Refused: there is no fitting Python, no room, or another folder is in the way.
+            BundleRefused: the bundle's wheels are not readable, or for another machine.
+        """
+
+    def make(self, new: NewEnvironment) -> None:
+        """Make the new environment, unless it is whole already, and start its tool once.
+
+        Raises:
+            BundleRefused, CommandFailed: nothing of it is left.
+        """
+
+    def check_site(self, new: NewEnvironment, site: Path) -> tuple[str, ...]:
+        """What the new version's ``site check`` says of a site; empty if it accepts it."""
+
+    def switch(self, new: NewEnvironment) -> None:
+        """Let the program that is typed be the new version's, and start it once.
+
+        Raises:
+            CommandFailed: it did not start; the earlier program is typed again.
+        """
+
+    def earlier(self) -> PresentTool:
+        """The version that the present one replaced.
+
+        Raises:
+            Refused: it replaced none.
+        """
+
+    def go_back(self) -> PresentTool:
+        """Let the program that is typed be the earlier version's; returns that one.
+
+        Raises:
+            Refused: nothing was changed: there is no earlier one, or it does not start.
+        """

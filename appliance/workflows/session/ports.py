@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from appliance.errors import ApplianceError
+    from appliance.model.bundle.carry.delta import Delta
     from appliance.model.bundle.faults import BundleFault
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.components.access.runai_cli import CliOptions, Jumpbox
@@ -121,6 +122,10 @@ class Bundle(Protocol):
     @property
     def directory(self) -> str:
         """Its absolute path."""
+
+    @property
+    def delta(self) -> Delta | None:
+        """What it leaves out because a site has it; None for a whole bundle."""
 
     def faults(self) -> tuple[BundleFault, ...]:
         """One per file that is missing, extra or not what the manifest says."""

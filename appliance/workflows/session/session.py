@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appliance.model.bundle.vendor.diagnostics import VendorReport
+    from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
+    from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
     from appliance.workflows.session.ports import (
         Archive,
@@ -85,7 +87,9 @@ class Session:
         records: of the site on this machine.
         documents: of the archive that are kept on this machine.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
+        evidence: logs and lists for support.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
+        read_claimed_volumes: the volumes of Run:ai's claims, by the Kubernetes API.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -109,7 +113,11 @@ class Session:
     jumpboxes: Jumpboxes = field(default=_missing("jumpboxes"), repr=False)
     records: Records = field(default=_missing("records"), repr=False)
     documents: Documents = field(default=_missing("documents"), repr=False)
+    evidence: Evidence = field(default=_missing("evidence"), repr=False)
     run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
         default=_missing("run_diagnostics"), repr=False
     )
     read_workloads: Callable[[], Workloads] = field(default=_missing("read_workloads"), repr=False)
+    read_claimed_volumes: Callable[[], tuple[ClaimedVolume, ...]] = field(
+        default=_missing("read_claimed_volumes"), repr=False
+    )

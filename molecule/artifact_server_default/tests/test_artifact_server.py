@@ -12,6 +12,13 @@ def test_the_bundle_is_marked_with_its_digest(host):
     assert host.file("/var/lib/appliance/bundle.verified").content_string.strip() == digest
 
 
+def test_the_bundle_is_one_of_several_behind_a_link(host):
+    digest = host.run(f"sha256sum {BUNDLE}/manifest.json").stdout.split()[0]
+    assert host.file(BUNDLE).is_symlink
+    assert host.file(BUNDLE).linked_to == f"/var/lib/appliance/bundles/{digest}"
+    assert host.file(f"/var/lib/appliance/bundles/{digest}").mode == 0o755
+
+
 def test_it_is_served_over_tls_and_nothing_else_is_served(host):
     assert (
         host.run(f"{CURL}/manifest.json").stdout

@@ -174,6 +174,22 @@ class Backend:
         self._require(status, path)
         return body
 
+    def projects(self, uuid):
+        """Return the names of a cluster's projects, sorted; None when the backend lists none.
+
+        Raises:
+            BackendError: no answer.
+        """
+        path = "/v1/k8s/clusters/%s/projects" % urllib.parse.quote(uuid)
+        status, body = self._ask(path)
+        if status in (404, 405):
+            return None
+        self._require(status, path)
+        found = _json(body)
+        if not isinstance(found, list):
+            return None
+        return sorted(str(one.get("name")) for one in found if isinstance(one, dict))
+
     def _login(self, username, password):
         form = {
             "grant_type": "password",
@@ -270,6 +286,11 @@ class Record:
             self._kubectl.call(["create", *where])
         self._patch(data)
         return True
+
+    def labelled(self, kind, label):
+        """Return the names of the objects of a kind that have a label, sorted."""
+        found = self._kubectl.get(kind, "--selector=" + label)
+        return sorted(one["metadata"]["name"] for one in (found or {}).get("items", []))
 
     def _patch(self, data):
         where = ["configmap", CONFIG_MAP, "--namespace=" + NAMESPACE, "--type=merge"]

@@ -24,7 +24,7 @@ LOGS = (
 )
 KEPT = ("/etc", "/run/appliance", "/root", "/home", "/srv", "/opt", "/var/lib/appliance")
 # What is brought, packed and unpacked: hundreds of megabytes that no secret goes into.
-LEFT_OUT = ("/var/lib/appliance/bundle", "/var/lib/appliance/push")
+LEFT_OUT = ("/var/lib/appliance/bundles", "/var/lib/appliance/push")
 LARGEST = 64 << 20
 
 wanted = {name: [form.encode() for form in forms] for name, forms in json.load(sys.stdin).items()}

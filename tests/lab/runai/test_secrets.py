@@ -51,6 +51,8 @@ COMMANDS = (
     "site inventory --site SITE",
     "site adopt --site SITE",
     "history --site SITE --output json",
+    "horizon --site SITE --output json",
+    "support bundle --site SITE --to SITE/../support-secrets.tar.gz",
     "node passport --site SITE",
     "node logs W1 --site SITE --lines 10000",
     "node maintain W2 --site SITE --reason secrets --yes",
@@ -61,10 +63,11 @@ COMMANDS = (
     "runai access kubeconfig ada --project team-a --site SITE",
     "runai cli install --site SITE --nodes W1 --user ada --user grace --yes",
     "runai inspect SITE/.appliance/vendor/runai-2.7.14.tar",
+    "runai upgrade SITE/.appliance/vendor/runai-2.7.14.tar --site SITE --dry-run",
     "install --site SITE --yes",
 )
 # These look, and say by their exit code what they see of a lab.
-LOOKING = {"health", "plan"}
+LOOKING = {"health", "horizon", "plan"}
 
 
 @pytest.mark.parametrize("before", range(3))

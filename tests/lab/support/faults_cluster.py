@@ -204,12 +204,12 @@ def services_lost(node: str) -> Iterator[None]:
     shell(
         node,
         "systemctl stop nginx docker-registry; "
-        "rm -rf /var/lib/appliance/bundle /var/lib/docker-registry/docker",
+        "cd /var/lib && rm -rf appliance/bundle appliance/bundles docker-registry/docker",
     )
     assert (
         shell(
             node,
-            "ls /var/lib/appliance/bundle /var/lib/docker-registry 2>/dev/null | grep -v : || true",
+            "cd /var/lib && ls appliance/bundles docker-registry 2>/dev/null | grep -v : || true",
         )
         == ""
     )

@@ -153,7 +153,7 @@ def test_a_file_of_ours_is_replaced_and_a_foreign_one_never(tmp_path: Path) -> N
     link = tmp_path / "link"
     link.symlink_to(path)
     for other in (foreign, link, tmp_path):
-        with pytest.raises(Refused, match="not a file of this command"):
+        with pytest.raises(Refused, match="not written by this command"):
             adapter.write_kubeconfig(other, f"{MARK}\nnew\n")
     assert foreign.read_text() == "apiVersion: v1\n"
     with pytest.raises(Refused, match="cannot be written"):
@@ -168,7 +168,7 @@ def test_root_writes_no_file_that_another_user_owns(
     path.write_text(f"{MARK}\nlaid out for root\n")
     os.chown(path, 54321, 54321)
     monkeypatch.delenv("SUDO_UID", raising=False)
-    with pytest.raises(Refused, match="not a file of this command"):
+    with pytest.raises(Refused, match="not written by this command"):
         adapter.write_kubeconfig(path, f"{MARK}\nfrom the node\n")
     assert "from the node" not in path.read_text()
     monkeypatch.setenv("SUDO_UID", "54321")

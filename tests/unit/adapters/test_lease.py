@@ -292,3 +292,26 @@ def test_an_empty_lock_file_after_a_power_loss_has_no_owner(make: Make, nodes: S
     mine = make("one", masters=1)
     mine.acquire()
     mine.release()
+
+
+@pytest.mark.parametrize(("version", "refused"), [("9.0.0", True), ("", False), ("0.1.0", False)])
+@pytest.mark.parametrize("file", ["last", "holder"])
+def test_what_a_later_version_changed_last_is_not_changed_by_this_one(
+    make: Make, nodes: ShellNodes, version: str, refused: bool, file: str
+) -> None:
+    """The journal of this laptop need not know it: the records are on the nodes alone."""
+    far = replace(FAR, tool_version=version)
+    plant(nodes, "cp2", far, EXPIRY_SECONDS + 1)
+    if file == "last":
+        folder = nodes.state("cp2") / "lock"
+        (folder / "holder").rename(folder / "last")
+        (folder / "beat").unlink()
+    lease = make("two")
+    lease._holder = replace(lease._holder, tool_version="0.8.0")
+    if not refused:
+        lease.acquire()
+        lease.release()
+        return
+    with pytest.raises(Refused, match=r"appliance 9\.0\.0 on desk; this is 0\.8\.0"):
+        lease.acquire()
+    assert set(holders(nodes).values()) - {"far"} == {""}

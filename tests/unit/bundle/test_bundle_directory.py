@@ -23,7 +23,7 @@ from appliance.builder.writer import BundleWriter, Locks
 from appliance.errors import ApplianceError, BuildFailed, Refused
 from appliance.model.bundle.builds.fetched import FetchedFile
 from appliance.model.bundle.faults import BundleFault, cure
-from appliance.model.bundle.manifest import FOLDERS, MANIFEST, SIGNATURE, BundleManifest
+from appliance.model.bundle.manifest import MANIFEST, SIGNATURE, BundleManifest
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -46,7 +46,7 @@ class Maker:
         self.files: dict[str, bytes] = {}
 
     def make(self, os_name: str = "debian-12", *, replace_other: bool = False) -> str:
-        writer = BundleWriter(self.directory, self.cache, replace_other=replace_other)
+        writer = self.writer(replace_other=replace_other)
         writer.prepare("r1", os_name)
         layer, config = self._blob(b"layer"), self._blob(b"")
         config = self._blob(image_config([layer], ImageSettings()))
@@ -66,6 +66,9 @@ class Maker:
         self.signature_removed = sealed.signature_removed
         self.strangers = sealed.strangers
         return sealed.digest
+
+    def writer(self, *, replace_other: bool) -> BundleWriter:
+        return BundleWriter(self.directory, self.cache, replace_other=replace_other)
 
     def faults(self) -> list[str]:
         return [str(fault) for fault in self.found()]
@@ -223,12 +226,19 @@ def test_a_build_that_was_killed_while_it_cleared_goes_on(
     assert maker.faults() == []
 
 
-def test_the_bundle_is_sent_by_its_folders_and_by_nothing_else() -> None:
-    tasks = yaml.safe_load((ROOT / "roles/artifact_server/tasks/bundle.yml").read_text())
-    argv = next(t["rsync_push"]["options"] for t in tasks if "Copy" in t["name"])
-    sent = {word.split("=")[1] for word in argv if word.startswith("--include=")}
-    assert sent == {f"/{MANIFEST}", f"/{SIGNATURE}", *(f"/{name}/***" for name in FOLDERS)}
-    assert argv.index("--exclude=/*") > max(argv.index(f"--include={path}") for path in sent)
+def test_only_the_files_of_the_manifest_are_sent_and_nothing_is_deleted_by_rsync() -> None:
+    role = ROOT / "roles/artifact_server"
+    tasks = yaml.safe_load((role / "tasks/transfer.yml").read_text())
+    pushed = [task["rsync_push"] for task in tasks if "rsync_push" in task]
+    documents, files = pushed
+    constants = yaml.safe_load((role / "vars/main.yml").read_text())
+    assert documents["options"] == "{{ __artifact_server_rsync + __artifact_server_documents }}"
+    sent = [f"--include=/{name}" for name in (MANIFEST, SIGNATURE)]
+    assert constants["__artifact_server_documents"] == [*sent, "--exclude=*"]
+    # What bundle_fill lists is confined to the folders of a bundle, by bundle_verify's own rules.
+    assert files["files"] == "{{ __artifact_server_filled.absent }}"
+    options = constants["__artifact_server_rsync"]
+    assert not [word for word in options if "delete" in word or "inplace" in word]
 
 
 @pytest.mark.parametrize("folder", ["bin", "images/blobs/sha256"])

@@ -17,6 +17,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
+from appliance.model.bundle.carry.delta import Delta
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.site.vault_ref import CA_KEY
@@ -220,9 +221,18 @@ def test_a_refusal_changes_nothing() -> None:
     assert documents["w1"] == bench.rack.documents["w1"]
 
 
+def a_delta() -> FakeBundle:
+    """A bundle without the first of its files."""
+    bundle = FakeBundle(samples.manifest())
+    left_out = (bundle.manifest.files[0].path,)
+    bundle.delta = Delta("bundle delta", "a" * 64, "b" * 64, left_out)
+    return bundle
+
+
 @pytest.mark.parametrize(
     ("bundle", "sentence"),
     [
+        (a_delta(), "is a delta against bbbbbbbbbbbb: 1 file, .* no bundle is stored on the node"),
         (None, "--bundle is missing"),
         (
             FakeBundle(samples.manifest(), ("bin/kubeadm: wrong digest",)),

@@ -105,7 +105,7 @@ def test_a_plan_says_first_that_it_cannot_be_done(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("2 refusals: nothing can be done")
     assert said[1].startswith("refused: w1: memory")
-    assert said.index("after that, these steps will run:") < next(
+    assert said.index("the steps as the site is now; plan again after the fix:") < next(
         number for number, line in enumerate(said) if line.startswith("host: ")
     )
 

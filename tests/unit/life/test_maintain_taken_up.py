@@ -164,7 +164,7 @@ def test_ctrl_c_between_two_steps_restores_as_well() -> None:
     bench.observer.step_ended = interrupt  # type: ignore[method-assign,assignment]
     with pytest.raises(Interrupted) as stopped:
         bench.maintain()
-    assert "restored: w1 has its earlier state" in stopped.value.details
+    assert "restored: w1 takes pods again; evicted pods do not move back" in stopped.value.details
     assert bench.state == (False, (), False)
 
 

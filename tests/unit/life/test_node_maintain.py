@@ -87,7 +87,7 @@ def test_a_budget_that_never_allows_restores_the_node_and_is_named() -> None:
         bench.maintain()
     assert failed.value.exit_code == 1
     assert "pod team/web-1 of ReplicaSet web-5d cannot be evicted: team/web" in str(failed.value)
-    assert "restored: w1 has its earlier state" in failed.value.details
+    assert "restored: w1 takes pods again; evicted pods do not move back" in failed.value.details
     assert bench.state == IN_SERVICE
     assert "taint on" not in bench.drain.log
 

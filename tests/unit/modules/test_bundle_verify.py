@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from tests.unit.modules.loading import load
 
-bundle_verify = load("bundle_verify", role="artifact_server")
+load("bundle_verify", role="artifact_server")
+bundle_verify = importlib.import_module("ansible.module_utils.bundles_on_disk")
 
 FILES = {"bin/kubeadm": b"kubeadm", "images/blobs/sha256/aa": b"blob", "apt/Packages": b""}
 

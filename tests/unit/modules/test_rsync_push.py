@@ -148,3 +148,29 @@ def test_a_node_that_writes_without_end_is_read_up_to_a_limit(
         monkeypatch.setenv(name, value)
     code, _, complained = rsync_push.carry_out(words, descriptors, 30)
     assert (code, len(complained)) == (0, 1000)
+
+
+def test_only_the_listed_files_are_sent(tmp_path: Path) -> None:
+    require("rsync")
+    source, target = tmp_path / "source", tmp_path / "target"
+    for name in ("bin/a b", "bin/c", "images/d"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(name)
+    names = tmp_path / "list"
+    names.write_bytes(b"bin/a b\0images/d\0")
+    words = ["rsync", "--recursive", "--from0", f"--files-from={names}", f"{source}/", f"{target}/"]
+    subprocess.run(words, check=True)
+    sent = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
+    assert sent == {"bin/a b", "images/d"}
+
+
+def test_a_listed_file_that_is_not_there_is_named_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("x")
+    (tmp_path / "link").symlink_to("/etc/shadow")
+    names = ["here", "link", *(f"gone{number}" for number in range(6))]
+    want = {"source": str(tmp_path), "files": names, "lacking_hint": "bring the whole bundle"}
+    assert rsync_push.refusal(want) == (
+        f"7 of 8 files are not in {tmp_path}: link, gone0, gone1, gone2, gone3 and 2 more; "
+        "bring the whole bundle"
+    )
+    assert rsync_push.refusal({**want, "files": ["here"]}) is None

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.probe import recorded
 
 FOLDER = "/var/lib/appliance/runai"
@@ -22,7 +24,7 @@ def look(tmp_path: Path, files: dict[str, str]) -> dict[str, Any]:
 def test_a_node_without_any(tmp_path: Path) -> None:
     assert look(tmp_path, {}) == {
         "bundle": None, "unpacked": False, "prepared": None, "held_bytes": 0,
-        "admin_cli": False, "certificate": None,
+        "admin_cli": False, "certificate": None, "upgrade": None,
     }  # fmt: skip
 
 
@@ -34,7 +36,7 @@ def test_one_that_is_unpacked_and_prepared(tmp_path: Path) -> None:
     }
     assert look(tmp_path, files) == {
         "bundle": RECORD, "unpacked": True, "prepared": "registry.test:5000", "held_bytes": 0,
-        "admin_cli": False, "certificate": None,
+        "admin_cli": False, "certificate": None, "upgrade": None,
     }  # fmt: skip
 
 
@@ -59,3 +61,19 @@ def test_the_admin_cli_is_there_when_it_can_be_run(tmp_path: Path) -> None:
 def test_a_broken_record_is_none(tmp_path: Path) -> None:
     assert look(tmp_path, {"bundle.json": "{"})["bundle"] is None
     assert look(tmp_path / "other", {"bundle.json": "[]"})["bundle"] is None
+
+
+@pytest.mark.parametrize(("size", "whole"), [(5, True), (6, False), (None, False)])
+def test_an_upgrade_that_began_and_whether_its_dump_is_whole(
+    tmp_path: Path, size: int | None, whole: bool
+) -> None:
+    dump = {"path": f"{FOLDER}/before/database.sql", "bytes": size}
+    record = {"target_sha256": "ab", "dump": dump}
+    files = {"upgrade.json": json.dumps(record), "before/database.sql": "12345"}
+    assert look(tmp_path, files)["upgrade"] == {**record, "dump_is_there": whole}
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "{", '{"dump": []}', '{"dump": {"path": 7}}'])
+def test_a_record_of_an_upgrade_that_is_none_is_no_error(tmp_path: Path, text: str) -> None:
+    found = look(tmp_path, {"upgrade.json": text})["upgrade"]
+    assert found is None or found["dump_is_there"] is False

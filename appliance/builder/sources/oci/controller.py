@@ -15,6 +15,7 @@ from pathlib import Path
 from appliance import __version__
 from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import recipe_key
+from appliance.adapters.tool.environment import CONTROLLER_MARK
 from appliance.builder.sources.apt.isolated import ResolvedPackage
 from appliance.builder.sources.apt.packages import TargetPackages
 from appliance.builder.sources.oci.compose import package_layer
@@ -39,6 +40,7 @@ _ENVIRONMENT = {
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
     "/etc/group": "root:x:0:\n",
+    str(CONTROLLER_MARK): "made by appliance bundle build\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
 

@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.commands.bundle.carry import (
+    delta_summary,
+    have,
+    join,
+    parts_summary,
+    plain,
+    verify_parts,
+)
+from appliance.cli.commands.bundle.carry import show as show_facts
 from appliance.cli.help.complete import releases, systems
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
@@ -22,6 +31,7 @@ from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
+    from appliance.adapters.bundle.directory import BundleDirectory
     from appliance.model.bundle.faults import BundleFault
     from appliance.model.bundle.manifest import BundledArtifact, BundleManifest
     from appliance.model.bundle.signature import Signature
@@ -44,9 +54,27 @@ def _kernels(
     return values
 
 
+def _part_bytes(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> int | None:
+    """The bytes of a SIZE."""
+    from appliance.model.bundle.carry.parts import size_of
+
+    if value is None:
+        return None
+    try:
+        return size_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.group(cls=Nouns)
 def bundle() -> None:
     """Build, check and show bundles: everything that an offline install needs."""
+
+
+bundle.add_command(have)
+bundle.add_command(join)
 
 
 @bundle.command()
@@ -90,13 +118,24 @@ def bundle() -> None:
     "--site", type=Place(file_okay=False, exists=True),
     help="Take the kernels that gpu.kernels in this site's site.yml names.",
 )  # fmt: skip
+@click.option(
+    "--without", metavar="LIST", type=Place(dir_okay=False, exists=True),
+    help="Leave out the files of this list by 'bundle have': build a delta, for a site that has "
+    "them.",
+)  # fmt: skip
+@click.option(
+    "--parts", "part_bytes", metavar="SIZE", callback=_part_bytes,
+    help="Then also write the bundle as files of at most SIZE, such as 4G for FAT32, into "
+    "DIR-parts-DIGEST.",
+)  # fmt: skip
 @yes_option
 @output_option
 @directory_argument
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
     sign_key: Path | None, keyrings: tuple[Path, ...], kernels: tuple[str, ...],
-    site: Path | None, output: str, *, standins: bool, gpu_operands: str, yes: bool,
+    site: Path | None, without: Path | None, part_bytes: int | None, output: str, *,
+    standins: bool, gpu_operands: str, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or resume an interrupted build.
 
@@ -111,22 +150,27 @@ def build(
     - finished artifacts stay in the cache: none is fetched or compiled twice;
     - DIR/manifest.json is written last: without it DIR is not a bundle;
     - the signature of an earlier manifest is removed; --sign-key makes a new one;
-    - image, modules and headers of each kernel go into it, for NVIDIA's driver.
+    - image, modules and headers of each kernel go into it, for NVIDIA's driver;
+    - with --without, DIR holds the whole manifest and only what the list lacks.
 
     Example: appliance bundle build --release k8s-1.23.5-r1 --os ubuntu-20.04 ./bundle
     """
     from appliance.builder.build import unverified
-    from appliance.cli.commands.bundle.parts import build as run
-    from appliance.cli.commands.bundle.parts import kernels_of, signature_of
+    from appliance.cli.commands.bundle import parts
 
-    built = run(
+    built = parts.build(
         release, os_name, directory,
         jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
         genuine=gpu_operands == REAL,
-        keyrings=keyrings, kernels=kernels_of(site, kernels),
+        keyrings=keyrings, kernels=parts.kernels_of(site, kernels), without=without,
+        part_bytes=part_bytes,
     )  # fmt: skip
-    result = _summary(directory, built.manifest, built.digest, signature_of(directory))
+    result = _summary(directory, built.manifest, built.digest, parts.signature_of(directory))
     result["verified_never"] = [item.name for item in unverified(built.manifest)]
+    if part_bytes is not None:
+        result |= parts_summary(parts.cut(directory, part_bytes))
+    if without is not None:
+        result |= delta_summary(parts.delta_of(built, without), built.manifest, share=True)
     _show_summary(result, output)
 
 
@@ -174,17 +218,23 @@ def verify(directory: Path, allowed_signers: Path | None, output: str) -> None:
     """
     from appliance.adapters.bundle.directory import BundleDirectory
     from appliance.adapters.bundle.images import image_faults
+    from appliance.adapters.bundle.parts_media import is_parts_folder
 
+    if is_parts_folder(directory) and not (directory / "manifest.json").is_file():
+        verify_parts(directory, allowed_signers, output)
+        return
     bundle = BundleDirectory(directory)
     signature = bundle.signature(allowed_signers)
-    broken = list(dict.fromkeys([*bundle.faults(), *image_faults(directory, bundle.manifest)]))
+    images = image_faults(directory, bundle.manifest, bundle.elsewhere)
+    broken = list(dict.fromkeys([*bundle.faults(), *images]))
     faults = [*map(str, broken), *([signature.fault] if signature.fault else [])]
     result = _summary(directory, bundle.manifest, bundle.digest, signature)
+    result |= delta_summary(bundle.delta, bundle.manifest)
     result["faults"] = faults
     if output == "json":
-        print_json(_plain(result))
+        print_json(plain(result))
     if faults:
-        raise _not_healthy(directory, bundle.manifest, broken, faults)
+        raise _not_healthy(bundle, broken, faults)
     if output == "table":
         _show_summary({key: value for key, value in result.items() if key != "faults"}, output)
 
@@ -209,9 +259,11 @@ def show(directory: Path, allowed_signers: Path | None, output: str, *, everythi
     signature = bundle.signature(allowed_signers)
     if output == "json":
         head = {"digest": bundle.digest, "signature": signature.as_json(), "verified_never": never}
-        print_json({**head, **bundle.manifest.as_json()})
+        left_out = plain(delta_summary(bundle.delta, bundle.manifest))
+        print_json({**head, **left_out, **bundle.manifest.as_json()})
         return
-    _show_summary(_summary(directory, bundle.manifest, bundle.digest, signature), output)
+    head = _summary(directory, bundle.manifest, bundle.digest, signature)
+    _show_summary({**head, **delta_summary(bundle.delta, bundle.manifest)}, output)
     click.echo()
     shown = [
         item
@@ -232,23 +284,23 @@ def show(directory: Path, allowed_signers: Path | None, output: str, *, everythi
 
 
 def _not_healthy(
-    directory: Path, manifest: BundleManifest, broken: list[BundleFault], faults: list[str]
+    bundle: BundleDirectory, broken: list[BundleFault], faults: list[str]
 ) -> NotHealthy:
     """``broken``: faults of the files; ``faults``: these and the fault of the signature."""
     from appliance.model.bundle.faults import cure
 
     count = f"{len(faults)} fault{'s' if len(faults) != 1 else ''}"
-    sign = (
-        "let an allowed signer sign it: "
-        f"appliance bundle sign --key FILE {shlex.quote(str(directory))}"
-    )
+    place, delta = bundle.directory, bundle.delta
+    sign = f"let an allowed signer sign it: appliance bundle sign --key FILE {shlex.quote(place)}"
     if broken:
-        message, hint = "is damaged", cure(str(directory), manifest, broken)
+        message = "is damaged"
+        hint = cure(place, bundle.manifest, broken, delta=delta is not None)
         if len(faults) > len(broken):
             hint += f"; then {sign}"
     else:
-        message, hint = "is complete, but not signed by an allowed signer", sign
-    return NotHealthy(f"the bundle {directory} {message}: {count}", details=faults, hint=hint)
+        whole = "is complete" if delta is None else "is a whole delta"
+        message, hint = f"{whole}, but not signed by an allowed signer", sign
+    return NotHealthy(f"the bundle {place} {message}: {count}", details=faults, hint=hint)
 
 
 def _summary(
@@ -277,16 +329,9 @@ def _pythons(manifest: BundleManifest) -> dict[str, list[str]]:
 
 def _show_summary(result: dict[str, Any], output: str) -> None:
     if output == "json":
-        print_json(_plain(result))
-        return
-    for key, value in result.items():
-        shown = ", ".join(value) or "none" if isinstance(value, list) else value
-        shown = value.words() if key == "signature" else shown
-        click.echo(f"{key.replace('_', ' ')}: {shown}")
-
-
-def _plain(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: value.as_json() if key == "signature" else value for key, value in result.items()}
+        print_json(plain(result))
+    else:
+        show_facts(result)
 
 
 def _row(item: BundledArtifact) -> tuple[object, ...]:

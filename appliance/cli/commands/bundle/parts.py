@@ -15,6 +15,7 @@ from typing import Self
 import click
 
 from appliance import __version__
+from appliance.adapters.bundle.have import read_have
 from appliance.adapters.bundle.signature import SshSigner, read_signature
 from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.adapters.local.content import (
@@ -26,16 +27,19 @@ from appliance.adapters.local.content import (
 from appliance.adapters.local.control_host import refusal, require
 from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build_bundle
 from appliance.builder.fetch import Sources
+from appliance.builder.parts import PartsResult, write_parts
 from appliance.builder.ports import BuildObserver
 from appliance.builder.writer import BundleWriter, Locks
 from appliance.cli.options import REAL
 from appliance.errors import ApplianceError, ConfigError
 from appliance.model.bundle.builds.fetched import FetchedArtifact
 from appliance.model.bundle.builds.time_left import seconds_left, words
+from appliance.model.bundle.carry.delta import KIND, Delta
 from appliance.model.bundle.signature import Signature
 from appliance.model.programs import Use, used_by
 
 DEFAULT_JOBS = 4
+MEGABYTE = 1_000_000
 QUIET_SECONDS = 30.0
 # A shorter time is that of a copy out of the cache.
 _WORK_SECONDS = 1.0
@@ -54,6 +58,8 @@ def build(
     genuine: bool = False,
     keyrings: Sequence[Path] = (),
     kernels: Sequence[str] = (),
+    without: Path | None = None,
+    part_bytes: int | None = None,
     observer: BuildObserver | None = None,
 ) -> BuildResult:
     """Run the workflow with this machine's adapters.
@@ -67,7 +73,8 @@ def build(
     loaded.operating_system(os_name)
     loaded = loaded.with_kernels(os_name, kernels)
     cache = Cache()
-    store = BundleWriter(directory, cache, replace_other=replace_other)
+    held = read_have(without) if without else None
+    store = BundleWriter(directory, cache, replace_other=replace_other, without=held)
     store.check(loaded.name, os_name, _asks_to_replace)
     progress = observer or BuildProgress(jobs=jobs, times=BuildTimes(cache))
     locks = Locks(release, RELEASES, cache)
@@ -75,7 +82,7 @@ def build(
         loaded, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
         standins=STANDINS if standins else None, keyrings=keyrings,
         command=_command(
-            release, os_name, directory, files, sign_key, keyrings, kernels,
+            release, os_name, directory, files, sign_key, keyrings, kernels, without, part_bytes,
             standins=standins, genuine=genuine,
         ),
     )  # fmt: skip
@@ -103,6 +110,23 @@ def build(
         return build_bundle(request, ports)
 
 
+def cut(directory: Path, part_bytes: int) -> PartsResult:
+    """Write the parts of a bundle that was just built."""
+    from appliance.adapters.bundle.directory import BundleDirectory
+
+    began = time.monotonic()
+
+    def note(text: str) -> None:
+        click.echo(f"[{time.monotonic() - began:6.1f} s] {text}", err=True)
+
+    return write_parts(BundleDirectory(directory), part_bytes, note)
+
+
+def delta_of(built: BuildResult, without: Path) -> Delta:
+    """What a build left out."""
+    return Delta(KIND, built.digest, read_have(without).bundle, built.left_out)
+
+
 def _asks_to_replace(other: str) -> bool:
     """The answer of a person; no where nobody is there to ask."""
     return sys.stdin.isatty() and click.confirm(f"{other}; replace it?", err=True)
@@ -110,7 +134,8 @@ def _asks_to_replace(other: str) -> bool:
 
 def _command(
     release: str, os_name: str, directory: Path, files: Path | None, sign_key: Path | None,
-    keyrings: Sequence[Path], kernels: Sequence[str], *, standins: bool, genuine: bool,
+    keyrings: Sequence[Path], kernels: Sequence[str], without: Path | None,
+    part_bytes: int | None, *, standins: bool, genuine: bool,
 ) -> str:  # fmt: skip
     """What was typed, for hints; further options can follow."""
     words = ["appliance", "bundle", "build", str(directory), "--release", release, "--os", os_name]
@@ -120,6 +145,8 @@ def _command(
     words += ["--sign-key", str(sign_key)] if sign_key else []
     words += [word for path in keyrings for word in ("--keyring", str(path))]
     words += [word for kernel in kernels for word in ("--kernel", kernel)]
+    words += ["--without", str(without)] if without else []
+    words += ["--parts", f"{part_bytes // MEGABYTE}M"] if part_bytes else []
     return shlex.join(words)
 
 

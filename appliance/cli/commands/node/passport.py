@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.commands.install.scope import node_of
-from appliance.cli.commands.site.which import require_one_site
+from appliance.cli.commands.site.which import require_no_later_tool, require_one_site
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
@@ -55,6 +55,7 @@ def passport(
         raise click.UsageError("--acknowledge needs a NODE: accept one machine at a time")
     if acknowledge:
         require_one_site(click.get_current_context(), site)
+        require_no_later_tool(site)
     views = _views(app, node, site, acknowledge=acknowledge and not dry_run, yes=yes)
     if output == "json":
         print_json({"passports": [_plain(view) for view in views]})

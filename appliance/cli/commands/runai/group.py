@@ -10,6 +10,7 @@ import click
 from appliance.adapters.local.shipped import default_release
 from appliance.cli.commands.runai.access import access, csr
 from appliance.cli.commands.runai.cli import runai_cli
+from appliance.cli.commands.runai.upgrade import upgrade
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import Place, output_option
 from appliance.cli.screen.render import print_json, print_table
@@ -126,3 +127,4 @@ def _show(told: dict[str, Any]) -> None:
 runai.add_command(access)
 runai.add_command(csr)
 runai.add_command(runai_cli)
+runai.add_command(upgrade)

@@ -9,12 +9,17 @@ from __future__ import annotations
 import shlex
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from appliance.cli.screen.terminal import one_line
+from appliance import __version__
+from appliance.cli.screen.terminal import one_line, print_line
 from appliance.errors import Refused
+
+if TYPE_CHECKING:
+    from appliance.model.control.later_tool import Writer
 
 SITE = "APPLIANCE_SITE"
 
@@ -69,6 +74,39 @@ def say_which_site(context: click.Context, named: Path) -> None:
     if current is not None:
         sites = f"{named.absolute()} ({SITE}), not the current directory's {current}"
         click.echo(f"note: using the site {one_line(sites)}", err=True)
+
+
+def require_no_later_tool(named: Path) -> None:
+    """Refuse to change a site whose journal has a record of a later version of this tool.
+
+    Raises:
+        Refused: names both versions and the machine; the hint upgrades this tool.
+    """
+    from appliance.model.control.later_tool import refusal
+
+    writer = _later_tool(named)
+    if writer is not None:
+        raise refusal(writer, __version__, f"the site {named.absolute()}")
+
+
+def warn_of_a_later_tool(named: Path) -> None:
+    """Warn a read-only command that it may misread the site."""
+    from appliance.model.control.later_tool import UPGRADE
+
+    writer = _later_tool(named)
+    if writer is not None:
+        text = f"the site was {writer.sentence(__version__)}; what is shown may be incomplete"
+        print_line(f"warning: {text}; {UPGRADE}", err=True)
+
+
+def _later_tool(named: Path) -> Writer | None:
+    from appliance.adapters.control_plane.journal import FileJournal
+    from appliance.adapters.site.state import JOURNAL
+    from appliance.model.control.later_tool import find_later
+
+    return find_later(
+        __version__, FileJournal(named.absolute() / JOURNAL).later_writers(__version__)
+    )
 
 
 def say_which_nodes(context: click.Context, names: tuple[str, ...]) -> None:

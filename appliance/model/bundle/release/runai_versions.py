@@ -35,6 +35,7 @@ class Line(NamedTuple):
         first_password: the password of ``test@run.ai`` in the vendor's pages of that time.
         auth_enabled: its cluster chart has ``researcher-service.args.authEnabled``.
         lacks: why a site of ours cannot run it; empty where it can.
+        removes_nginx: an upgrade from it first deletes the Deployment of the backend's nginx.
     """
 
     kubernetes: tuple[Version, Version]
@@ -42,6 +43,7 @@ class Line(NamedTuple):
     first_password: str
     auth_enabled: bool = True
     lacks: str = ""
+    removes_nginx: bool = False
 
 
 # The vendor's page of a local certificate authority documents global.customCA for the charts of
@@ -59,8 +61,8 @@ _WITHOUT_INGRESS: Final = (
     "it brings neither an ingress controller nor Prometheus, and no bundle of this product has them"
 )
 LINES: Final[Mapping[Version, Line]] = {
-    (2, 4): Line(((1, 19), (1, 23)), _TRUSTING, "password"),
-    (2, 5): Line(((1, 19), (1, 23)), _TRUSTING, "password"),
+    (2, 4): Line(((1, 19), (1, 23)), _TRUSTING, "password", removes_nginx=True),
+    (2, 5): Line(((1, 19), (1, 23)), _TRUSTING, "password", removes_nginx=True),
     (2, 6): Line(((1, 21), (1, 24)), _TRUSTING, "password"),
     (2, 7): Line(((1, 21), (1, 24)), _TRUSTING, "Abcd!234"),
     (2, 8): Line(((1, 21), (1, 24)), _TRUSTING, "Abcd!234"),
@@ -73,6 +75,28 @@ LINES: Final[Mapping[Version, Line]] = {
 }
 LAST_WITH_ALL: Final[Version] = (2, 8)
 """The last that brings its own nginx and Prometheus; later ones want them to be there."""
+# The vendor's table of cluster requirements, in its documents of 2.20. 2.11, 2.12: not known.
+LATER: Final[Mapping[Version, tuple[Version, Version]]] = {
+    (2, 13): ((1, 23), (1, 28)),
+    (2, 16): ((1, 26), (1, 28)),
+    (2, 17): ((1, 27), (1, 29)),
+    (2, 18): ((1, 28), (1, 30)),
+    (2, 19): ((1, 28), (1, 31)),
+    (2, 20): ((1, 29), (1, 32)),
+}
+"""Versions that no site of ours runs, with the Kubernetes that each runs on."""
+# The vendor's pages of an upgrade (k8s/upgrade.md, cluster-upgrade.md) of each time.
+OTHER_WAYS: Final[Mapping[Version, str]] = {
+    (2, 9): (
+        "the workloads of the backend are deleted first, ingress-nginx and Prometheus come from "
+        "elsewhere, and the cluster part is installed anew"
+    ),
+    (2, 12): (
+        "the backend has another chart, which takes over the two volume claims by hand, and the "
+        "cluster part is installed anew"
+    ),
+}
+"""First version of each later way -> what the vendor's own procedure does there."""
 _IN_FILE_NAME = re.compile(
     r"^runai-(?:air-gapped-)?v?(\d+)\.(\d+)(?:[.\w-]*)\.(?:tar|tar\.gz|tgz)$"
 )
@@ -118,6 +142,18 @@ def trusting(version: Version | None) -> tuple[Trusting, ...]:
     """What has to be given the CA; of an unknown version nothing, which is refused anyway."""
     known = LINES.get(version) if version else None
     return known.trusting if known else ()
+
+
+def kubernetes_range(version: Version) -> tuple[Version, Version] | None:
+    """The oldest and the newest Kubernetes of a version; None where no page tells it."""
+    known = LINES.get(version)
+    return known.kubernetes if known else LATER.get(version)
+
+
+def other_way(version: Version) -> str:
+    """What the vendor's procedure does for a version that is not upgraded to here; else empty."""
+    ways = [text for first, text in OTHER_WAYS.items() if version >= first]
+    return ways[-1] if ways else ""
 
 
 def supported_range(kubernetes: str) -> str:

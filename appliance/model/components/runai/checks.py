@@ -10,6 +10,7 @@ from appliance.model.bundle.vendor.bundle import GIGABYTE, Needs, short_of_space
 from appliance.model.components.base.subject import Subject
 from appliance.model.components.runai.address import runai_address
 from appliance.model.components.runai.unmet import vendor_bundle as bundle_of
+from appliance.model.components.runai.upgrade.record import begun_upgrade
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE
 from appliance.model.state.findings import Finding
@@ -56,7 +57,18 @@ def vendor_bundle(subject: Subject) -> Iterator[Finding]:
 
 
 def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
-    """The installed backend has the same version: the appliance cannot upgrade Run:ai."""
+    """The installed backend has the same version, and no upgrade is under way: an install stops."""
+    begun = begun_upgrade(subject.facts)
+    if begun is not None and begun.is_open and _is_here(subject):
+        yield subject.site_error(
+            "vendor_bundle_version",
+            f"an upgrade of Run:ai from {begun.source_version} to {begun.target_version} that "
+            "did not end",
+            "the upgrade ended or taken back",
+            f"end it, with the vendor bundle of {begun.target_version}: "
+            "appliance runai upgrade FILE",
+        )
+        return
     found, cluster = subject.desired.vendor_bundle, subject.observed.cluster
     if found is None or not _is_here(subject) or not isinstance(cluster, Cluster):
         return
@@ -68,9 +80,9 @@ def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
         "vendor_bundle_version",
         f"{found.contents.file_name}, which is Run:ai {found.version}, "
         f"where {running} is installed",
-        f"the bundle of Run:ai {running}: an upgrade needs the vendor's own steps, which this "
-        "release of the appliance does not perform",
-        f"set runai.vendor_bundle in site.yml to the bundle of {running} again",
+        f"the bundle of Run:ai {running}: an install does not upgrade it",
+        "to upgrade: appliance runai upgrade FILE; else set runai.vendor_bundle in site.yml to "
+        f"the bundle of {running}",
     )
 
 

@@ -186,6 +186,27 @@ class VendorRecord(Section):
     images: list[list[Word]] | None = None
 
 
+class RunaiDump(Section):
+    path: Path | None = None
+    bytes: Count | None = None
+    sha256: Hex | None = None
+    tables: Count | None = None
+
+
+class RunaiUpgrade(Section):
+    source: VendorRecord | None = None
+    target_sha256: Hex | None = None
+    target_version: Version | None = None
+    revisions: dict[Word, Count] | None = None
+    folder: Path | None = None
+    dump: RunaiDump | None = None
+    dump_is_there: bool | None = None
+    merged: bool | None = None
+    differences: Words | None = None
+    verified: bool | None = None
+    rolled_back: bool | None = None
+
+
 class RunAi(Section):
     admin_cli: bool | None = None
     bundle: VendorRecord | None = None
@@ -193,6 +214,7 @@ class RunAi(Section):
     held_bytes: Count | None = None
     prepared: Word | None = None
     unpacked: bool | None = None
+    upgrade: RunaiUpgrade | None = None
 
 
 class Containerd(Section):

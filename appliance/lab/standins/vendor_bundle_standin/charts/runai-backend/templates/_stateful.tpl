@@ -1,4 +1,4 @@
-{{- /* A stateful service on a volume of its own. root, name, claim, size, folder, persistence. */ -}}
+{{- /* A stateful service on a volume of its own. root, name, claim, size, folder, persistence, secret. */ -}}
 {{- define "standin.stateful" -}}
 {{- $nfs := .persistence.nfs | default dict }}
 {{- if $nfs.server }}
@@ -56,7 +56,12 @@ spec:
       containers:
         - name: store
           image: {{ include "standin.image" (dict "root" .root "name" "postgresql") }}
-          env: [{name: STORE_DIR, value: {{ .folder }}/data}]
+          env:
+            - {name: STORE_DIR, value: {{ .folder }}/data}
+            {{- with .secret }}
+            - name: POSTGRES_POSTGRES_PASSWORD
+              valueFrom: {secretKeyRef: {name: {{ . }}, key: postgresql-postgres-password}}
+            {{- end }}
           ports: [{name: store, containerPort: 5432}]
           readinessProbe: {httpGet: {path: /healthz, port: store}, periodSeconds: 2}
           volumeMounts: [{name: data, mountPath: {{ .folder }}}]

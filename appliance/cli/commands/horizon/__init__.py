@@ -1,0 +1,1 @@
+"""``appliance horizon``: everything that ends, on one list."""

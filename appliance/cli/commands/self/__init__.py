@@ -1,0 +1,1 @@
+"""``appliance self``: operations on this tool."""

@@ -1,0 +1,1 @@
+"""``appliance support``: one file for support, and what such a file says."""

@@ -1,0 +1,75 @@
+"""The post-conditions of an upgrade's steps: what of each is still open.
+
+What must not be here: what follows from it (:mod:`appliance.model.components.runai.upgrade.plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from appliance.model.components.runai import component, unmet
+from appliance.model.components.runai.upgrade.record import (
+    RETAIN,
+    BegunUpgrade,
+    ClaimedVolume,
+    begun_upgrade,
+)
+
+if TYPE_CHECKING:
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.observed import Observed
+
+
+def open_points(desired: Desired, observed: Observed) -> Iterator[str]:
+    """What of the step ``runai`` is not so, on all of its nodes that were seen."""
+    for node in component.nodes(desired.site):
+        if node.name in observed.node_facts:
+            yield from unmet.runai(node, desired, observed)
+
+
+def record_of(desired: Desired, observed: Observed) -> BegunUpgrade | None:
+    """The record of an upgrade to the vendor bundle of ``desired``."""
+    found = begun_upgrade(observed.node_facts.get(desired.site.vendor_node.name))
+    target = desired.vendor_bundle
+    return found if found and target and found.target_sha256 == target.sha256 else None
+
+
+def backup_open_points(
+    desired: Desired, observed: Observed, volumes: Sequence[ClaimedVolume]
+) -> Iterator[str]:
+    """What is not saved yet: volumes that would go with their claims, the dump, the values."""
+    for volume in volumes:
+        if volume.policy != RETAIN:
+            yield (
+                f"volume {volume.name} of {volume.claim} has the reclaim policy {volume.policy}, "
+                f"not {RETAIN}"
+            )
+    record = record_of(desired, observed)
+    if record is None or record.rolled_back:
+        yield "values and RunaiConfig are not saved"
+    if record is None or record.rolled_back or record.dump is None:
+        yield "the backend's database is not dumped"
+
+
+def prepare_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
+    """What is not there yet of the new bundle, and whether the values were merged."""
+    yield from unmet.bundle(desired.site.vendor_node, desired, observed)
+    record = record_of(desired, observed)
+    if record is None or record.rolled_back or not record.merged:
+        yield "the values of both releases are not merged with those of the new version"
+
+
+def upgrade_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
+    """What is not as the new version should be."""
+    yield from open_points(desired, observed)
+    record = record_of(desired, observed)
+    if record is None or not record.verified:
+        yield "login, connection and projects were not verified after the upgrade"
+
+
+def rollback_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
+    """What was not taken back."""
+    record = record_of(desired, observed)
+    if record is None or not record.rolled_back:
+        yield "the releases were not taken back"

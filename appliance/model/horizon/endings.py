@@ -1,0 +1,225 @@
+"""What ends, where, when, and what to do: certificates, CAs, tokens, support, licences.
+
+What nobody could read is in the list as unknown, with the reason: its absence would look like
+safety. What ends by itself or long ago ended for good is listed and does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import PurePosixPath
+from typing import Final, Literal
+
+from appliance.model.bundle.release.release import Release
+from appliance.model.components.access.oidc import is_enabled
+from appliance.model.components.control_plane.certificates import KUBELET_DAYS, KUBELETS
+from appliance.model.components.runai.backend_certificate import BackendCertificate
+from appliance.model.site.settings import Site
+from appliance.model.state.certificates import DAY, FOLDER
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.observed import Look
+
+Kind = Literal["certificate", "authority", "token", "support", "licence"]
+WITHIN_DAYS: Final = 30
+MOST_DAYS: Final = 3650
+_RENEW: Final = "appliance cluster certificates renew"
+_PAGE: Final = "appliance docs renew-kubernetes-certificates"
+_SERVICES: Final[Mapping[str, str]] = {"artifacts": "mirror", "registry": "registry"}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """One thing that ends.
+
+    Attributes:
+        kind: what it is.
+        where: a node, ``site``, ``cluster``, or the release.
+        what: a file, or a name for people.
+        ends: in UTC; None where that is unknown.
+        unknown: why it is unknown, or empty.
+        next: the command or the page that helps, or empty.
+        counts: whether it needs somebody; what renews itself does not.
+    """
+
+    kind: Kind
+    where: str
+    what: str
+    ends: datetime | None = None
+    unknown: str = ""
+    next: str = ""
+    counts: bool = True
+
+    def left(self, now: float) -> float | None:
+        """The days that are left by a clock (UTC epoch seconds); None where that is unknown."""
+        return None if self.ends is None else (self.ends.timestamp() - now) / DAY
+
+    def is_due(self, now: float, within_days: float) -> bool:
+        """Whether somebody has to act within so many days, or had to before."""
+        left = self.left(now)
+        if left is None or not self.counts or left >= within_days:
+            return False
+        # Support that ended does not come back: every day would be an alarm.
+        return left >= 0 or self.kind != "support"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was read for the list.
+
+    Attributes:
+        look: facts of the nodes.
+        backend: the certificate that the site brings for Run:ai's backend; None: it brings none.
+        tokens: when each join token ends, ISO 8601.
+        tokens_unread: why that is unknown, or empty.
+    """
+
+    look: Look
+    backend: BackendCertificate | None = None
+    tokens: Sequence[str] = ()
+    tokens_unread: str = ""
+
+
+def horizon(site: Site, release: Release, seen: Seen) -> tuple[Ending, ...]:
+    """Everything that ends, the earliest first, what is unknown last."""
+    found = [
+        *_of_nodes(site, seen.look),
+        *_site_ca(seen.look.node_facts),
+        *_backend(seen.backend),
+        *_tokens(seen),
+        *_issuer(site),
+        *_support(release),
+        *_licences(site),
+    ]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(ending: Ending) -> tuple[bool, datetime, str, str]:
+    last = datetime.max.replace(tzinfo=UTC)
+    return (ending.ends is None, ending.ends or last, ending.where, ending.what)
+
+
+def _of_nodes(site: Site, look: Look) -> Iterator[Ending]:
+    for name, facts in look.node_facts.items():
+        yield from _kubernetes(name, facts)
+        yield from _services(name, facts)
+    for fault in look.faults:
+        if any(node.name == fault.node for node in site.nodes):
+            yield Ending(
+                "certificate", fault.node, "all certificates", None, fault.reason, fault.hint
+            )
+
+
+def _kubernetes(name: str, facts: NodeFacts) -> Iterator[Ending]:
+    for seen in (*facts.items("kubernetes.pki"), *facts.items("kubernetes.kubeconfigs")):
+        path, ends = str(seen.get("path")), _moment(seen.get("not_after"))
+        if ends is None:
+            if seen.get("error"):
+                yield Ending("certificate", name, path, None, str(seen["error"]), _PAGE)
+            continue
+        if path in KUBELETS:
+            yield Ending("certificate", name, path, ends, "", _PAGE, counts=_is_late(ends, facts))
+        elif PurePosixPath(path).stem.endswith("ca"):
+            yield Ending("authority", name, path, ends, "", _PAGE)
+        else:
+            yield Ending("certificate", name, path, ends, "", _RENEW)
+
+
+def _is_late(ends: datetime, facts: NodeFacts) -> bool:
+    """Whether a kubelet should have renewed its own by now."""
+    return facts.epoch is not None and ends.timestamp() - facts.epoch < KUBELET_DAYS * DAY
+
+
+def _services(name: str, facts: NodeFacts) -> Iterator[Ending]:
+    """The certificates of the appliance's own servers; an install renews those of the site's CA."""
+    for seen in facts.items("certificates"):
+        path = PurePosixPath(str(seen.get("path")))
+        ends = _moment(seen.get("not_after"))
+        what = f"{_SERVICES.get(path.stem, path.stem)}: {path}"
+        if str(path.parent) == FOLDER and ends is not None:
+            yield Ending("certificate", name, what, ends, "", "appliance install")
+        elif seen.get("error"):
+            yield Ending("certificate", name, what, None, str(seen["error"]), "appliance plan")
+    ends = _moment(facts.at("runai.certificate.not_after"))
+    if ends is not None:
+        yield Ending(
+            "certificate", name, "Run:ai's backend, as served", ends, "", "appliance install"
+        )
+
+
+def _site_ca(node_facts: Mapping[str, NodeFacts]) -> Iterator[Ending]:
+    """The CA of the site, once; nodes that trust another one show in ``health``."""
+    moments = {_moment(facts.at("trust.site_ca_not_after")) for facts in node_facts.values()}
+    known = sorted(moment for moment in moments if moment is not None)
+    if known:
+        yield Ending("authority", "site", "CA of the site", known[0], "", "appliance docs index")
+    else:
+        yield Ending("authority", "site", "CA of the site", None, "no node that answers has it")
+
+
+def _backend(backend: BackendCertificate | None) -> Iterator[Ending]:
+    if backend is None:
+        return
+    if backend.unreadable:
+        unknown = f"{backend.path}: {backend.unreadable}"
+        yield Ending("certificate", "site", "Run:ai's backend", None, unknown, "appliance health")
+    for link in backend.links:
+        ends = datetime.fromtimestamp(link.not_after, UTC)
+        kind: Kind = "authority" if link.is_authority else "certificate"
+        yield Ending(
+            kind, "site", f"Run:ai's backend: {link.subject}", ends, "", "appliance runai csr"
+        )
+
+
+def _tokens(seen: Seen) -> Iterator[Ending]:
+    """Join tokens end within hours on purpose: each joining gets a new one."""
+    if seen.tokens_unread:
+        yield Ending("token", "cluster", "join tokens", None, seen.tokens_unread, counts=False)
+    for text in sorted(seen.tokens):
+        ends = _moment(text)
+        if ends is not None:
+            yield Ending("token", "cluster", "join token", ends, counts=False)
+
+
+def _issuer(site: Site) -> Iterator[Ending]:
+    if is_enabled(site):
+        why = "its server's certificate is not read"
+        yield Ending("certificate", "site", "OIDC issuer", None, why, "appliance docs access")
+
+
+def _support(release: Release) -> Iterator[Ending]:
+    """Until when the makers of each part mend it; a release that does not say so is unknown."""
+    known: Mapping[str, date] = getattr(release, "support_ends", {})
+    for part, version in release.versions.model_dump(exclude_none=True).items():
+        day = known.get(part)
+        what, where = f"support of {part} {version}", f"release {release.name}"
+        if day is None:
+            yield Ending("support", where, what, None, "the release does not say")
+        else:
+            ends = datetime.combine(day, time.max, UTC).replace(microsecond=0)
+            yield Ending("support", where, what, ends, "", "appliance docs upgrade-this-tool")
+
+
+def _licences(site: Site) -> Iterator[Ending]:
+    if site.settings.runai is not None:
+        why = "no interface tells it: it is in your contract, and in Run:ai's own settings"
+        yield Ending("licence", "site", "Run:ai", None, why)
+    if site.settings.gpu is not None:
+        why = "no program on the nodes tells it: it is in your contract"
+        yield Ending("licence", "site", "NVIDIA AI Enterprise, where you have it", None, why)
+
+
+def _moment(text: object) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def due(endings: Iterable[Ending], now: float, within_days: float) -> tuple[Ending, ...]:
+    """Those for which somebody has to act within so many days, the earliest first."""
+    return tuple(ending for ending in endings if ending.is_due(now, within_days))

@@ -1,0 +1,189 @@
+"""The forms of secrets in one line of text: patterns, each with what stands in a secret's place.
+
+A pattern takes too much rather than too little: a log without a harmless word still helps. What
+must not be here: secrets that span lines (:mod:`appliance.model.support.redaction`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+# Part of a name that says that a secret follows, with "-" or "_" between its words.
+_WORDS: Final = (
+    r"(?:pass(?:word|wd|phrase|code)|(?<![a-z])pass(?![a-z])|secret|token|credential|cookie"
+    r"|htpasswd|(?<![a-z])auths?(?![a-z])|(?-i:(?<=[a-z])Auth(?![a-z]))|connection[_-]?string"
+    r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age)[_-]?key"
+    r"|key[_-]?data|certificate[_-]?key|docker(?:config(?:json)?|cfg)|(?<![a-z])sig(?![a-z]))"
+)
+_HINTS: Final = (
+    *("pass", "secret", "token", "credential", "cookie", "auth", "connection", "key"),
+    *("docker", "sig"),
+)
+# How names end that say where a secret is, or how many there are.
+_HARMLESS: Final = (
+    *("name", "names", "file", "path", "dir", "url", "uri", "seconds", "enabled", "ref", "refs"),
+    *("type", "kind", "namespace", "count", "hash", "expires", "expiration", "ttl", "endpoint"),
+    *("issuer", "mode", "size", "version", "review", "reviews", "object", "objects"),
+)
+_ENDS: Final = "".join(f"(?<!{word})" for word in _HARMLESS)
+SECRET_NAME: Final = rf"(?<![\w.-])[\w.-]{{0,60}}?{_WORDS}[\w.-]{{0,40}}{_ENDS}(?![\w.-])"
+_VALUE: Final = (
+    r'(?:\\"(?:[^"\\]|\\[^"])*\\"|"(?:[^"\\]|\\.)*"|\'[^\']*\'|\[[^\]\n]*\]'
+    r"|[^\s,;&\"'{}\[\]\\]+)"
+)
+_KEPT: Final = re.compile(
+    r"""["'\\]*(?:null|none|true|false|)["'\\]*|["'\\]*\[redacted: [^\]]*\]?["'\\]*""", re.I
+)
+_IS_SECRET_NAME: Final = re.compile(SECRET_NAME, re.I)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One form of a secret.
+
+    Attributes:
+        name: what it is; stands in the place of the secret.
+        pattern: its group ``secret`` is taken out; without that group the whole match.
+        hints: a line in lower case has one of them, or no such secret; empty: any line may.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    hints: tuple[str, ...] = ()
+
+    def apply(self, line: str) -> str:
+        """The line with a mark in place of each secret of this form."""
+        return self.pattern.sub(self._replaced, line)
+
+    def _replaced(self, found: re.Match[str]) -> str:
+        if "secret" not in self.pattern.groupindex:
+            return marked(self.name)
+        if _KEPT.fullmatch(found["secret"]):
+            return found[0]
+        begin, (start, end) = found.start(), found.span("secret")
+        mark = _quoted(found["secret"], marked(self.name))
+        return found[0][: start - begin] + mark + found[0][end - begin :]
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value of a key, a variable or an option of this name is a secret."""
+    return _IS_SECRET_NAME.fullmatch(name) is not None
+
+
+def marked(name: str) -> str:
+    """What stands in the place of a secret."""
+    return f"[redacted: {name}]"
+
+
+def _quoted(secret: str, mark: str) -> str:
+    """The mark in the quotes of the secret, so that JSON stays JSON."""
+    for quote in ('\\"', '"', "'"):
+        if secret.startswith(quote):
+            return f"{quote}{mark}{quote}"
+    return f'["{mark}"]' if secret.startswith("[") else mark
+
+
+def _rule(name: str, pattern: str, *hints: str, flags: int = re.I) -> Rule:
+    return Rule(name, re.compile(pattern, flags), hints)
+
+
+RULES: Final = (
+    _rule(
+        "key",
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
+        r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----",
+        "private key",
+    ),
+    _rule("URL login", r"(?<=://)(?P<secret>[^\s/@\"'<>]*:[^\s@\"'<>]+)@", "://"),
+    _rule("URL login", r"(?<=://)(?P<secret>[A-Za-z0-9_-]{20,})@", "://"),
+    _rule("JWT", r"\beyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)*", "eyj", flags=0),
+    _rule(
+        "header",
+        r"\b(?:proxy-)?authorization[\"'\\]*\s*[:=]\s*[\"'\\\[]*"
+        r"(?P<secret>[^\s\"'\\\]]+(?: +[^\s\"'\\\],;]+)?)",
+        "authorization",
+    ),
+    _rule("header", r"\b(?:set-)?cookie[\"'\\]*\s*:\s*(?P<secret>[^\r\n]+)", "cookie"),
+    _rule(
+        "header",
+        r"\b(?:bearer|negotiate)\s+(?P<secret>[\w.~+/=-]{8,})",
+        "bearer",
+        "negotiate",
+    ),
+    _rule(
+        "header",
+        r"\b[Bb]asic\s+(?P<secret>(?=[A-Za-z0-9+/]*[0-9A-Z])[A-Za-z0-9+/]{8,}={0,2})(?!\w)",
+        "basic",
+        flags=0,
+    ),
+    _rule(
+        "hash",
+        r"\{(?:S?SHA|SMD5|MD5|CRYPT|PBKDF2)[0-9-]*\}(?P<secret>[A-Za-z0-9+/=.$]{8,})",
+        *("sha", "md5}", "crypt}", "pbkdf2"),
+    ),
+    _rule("hash", r"\$(?:apr1|2[abxy]?|1|5|6|y|7|argon2id?|scrypt)\$[^\s:\"',;\\]+", "$", flags=0),
+    _rule(
+        "cloud key",
+        r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z0-9]{16}\b",
+        *("akia", "asia", "agpa", "aroa", "aida"),
+        flags=0,
+    ),
+    _rule("cloud key", r"\bAIza[\w-]{30,}", "aiza", flags=0),
+    _rule(
+        "cloud key",
+        r"\b(?:gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}"
+        r"|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|sk-[\w-]{20,})",
+        *("gh", "glpat", "hf_", "xox", "nvapi", "sk-"),
+        flags=0,
+    ),
+    _rule("age key", r"\bAGE-SECRET-KEY-1[A-Z0-9]+", "age-secret"),
+    _rule("join token", r"\b(?<!\.)[a-z0-9]{6}\.[a-z0-9]{16}(?![\w.])", flags=0),
+    _rule("login", r"(?:^|\s)(?:-u|--user)[ =](?P<secret>[^\s:]+:\S+)", "-u"),
+    _rule(
+        "value",
+        rf"[\"'\\]*\bname[\"'\\]*\s*[:=]\s*[\"'\\]*(?:{SECRET_NAME})[\"'\\]*\s*,\s*"
+        rf"[\"'\\]*value[\"'\\]*\s*[:=]\s*(?P<secret>{_VALUE})",
+        *_HINTS,
+    ),
+    _rule(
+        "value",
+        rf"^\s*(?:- +)?[\"']?(?:{SECRET_NAME})[\"']?: +"
+        r"(?P<secret>(?![\"'|>{\[\\])\S[^\r\n]*)$",
+        *_HINTS,
+    ),
+    _rule(
+        "value",
+        rf"(?:{SECRET_NAME})[\"'\\]*\s*(?:=>|:=|[:=])[ \t]*(?P<secret>{_VALUE})",
+        *_HINTS,
+    ),
+    _rule("value", rf"(?<!\S)(?=-)(?:{SECRET_NAME})[ \t]+(?P<secret>(?!-){_VALUE})", *_HINTS),
+    # The body of a key without its beginning. Paths and digests have no capitals.
+    _rule(
+        "base64",
+        r"(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_-]{60})(?=[a-z0-9+/_-]*[A-Z][a-z0-9+/_-]*[A-Z][a-z0-9+/_-]*[A-Z])"
+        r"(?=[A-Za-z+/_-]*[0-9])(?=[A-Z0-9+/_-]*[a-z])[A-Za-z0-9+/_-]{60,}={0,2}",
+        flags=0,
+    ),
+)
+
+
+# Hint -> the places in the table of the rules that need it.
+_BY_HINT: Final = {
+    hint: frozenset(place for place, rule in enumerate(RULES) if hint in rule.hints)
+    for hint in {hint for rule in RULES for hint in rule.hints}
+}
+_ALWAYS: Final = frozenset(place for place, rule in enumerate(RULES) if not rule.hints)
+
+
+def without_secrets(line: str) -> str:
+    """The line with a mark in place of each secret whose form is known."""
+    lower = line.lower()
+    places = set(_ALWAYS)
+    for hint, of_hint in _BY_HINT.items():
+        if hint in lower:
+            places |= of_hint
+    for place in sorted(places):
+        line = RULES[place].apply(line)
+    return line

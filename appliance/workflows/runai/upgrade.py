@@ -1,0 +1,216 @@
+"""Upgrade Run:ai: save, prepare, upgrade and verify; take it back where that fails.
+
+The plan follows from what is observed, and from the record of the upgrade on the node. So the same
+command resumes a run that was killed anywhere. What must not be here: which hop is carried out and
+what forbids it (:mod:`appliance.model.components.runai.upgrade`), or how a node does it (role
+``runai_upgrade``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import ApplianceError, ConfigError, PlaybookFailed, StepNotVerified
+from appliance.model.components.runai.upgrade.plan import (
+    BACKUP,
+    PREPARE,
+    ROLLBACK,
+    UPGRADE,
+    UpgradePlan,
+    plan_upgrade,
+)
+from appliance.model.components.runai.upgrade.points import (
+    backup_open_points,
+    prepare_open_points,
+    record_of,
+    rollback_open_points,
+    upgrade_open_points,
+)
+from appliance.model.components.runai.upgrade.record import ClaimedVolume
+from appliance.model.components.runai.upgrade.variables import upgrade_variables, way_back
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.plan.planner import choose
+from appliance.model.plan.play import Play
+from appliance.model.state.desired import Desired
+from appliance.model.state.journal import Run
+from appliance.model.state.nodes.node_state import in_maintenance
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import PlannedStep
+from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.recording import Recorder
+from appliance.workflows.session.survey import observe, refuse, require_all
+
+if TYPE_CHECKING:
+    from appliance.workflows.session.session import Session
+
+COMMAND: Final = "runai upgrade"
+# What the vendor's operator makes comes late; the plays themselves wait for it as well.
+PATIENCE_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class RunaiUpgradeRequest:
+    """What was asked for, by whom; ``desired`` has the vendor bundle to upgrade to."""
+
+    desired: Desired
+    run: Run
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class RunaiUpgradeResult:
+    """How it ended.
+
+    Attributes:
+        plan: what was planned.
+        done: it was carried out and verified.
+        differences: how the values of the releases changed, without secrets.
+    """
+
+    plan: UpgradePlan
+    done: bool = False
+    differences: tuple[str, ...] = ()
+
+
+def upgrade_runai(
+    request: RunaiUpgradeRequest, session: Session, confirm: Callable[[UpgradePlan], bool]
+) -> RunaiUpgradeResult:
+    """Observe, refuse or upgrade, and verify each step before the next.
+
+    Raises:
+        ConfigError: the site has no Run:ai.
+        NodeUnreachable: a node or the API does not answer; nothing was changed.
+        PreflightFailed: the hop is not carried out, or something is not well; nothing was changed.
+        Refused: the operator did not confirm; nothing was changed.
+        PlaybookFailed: a step failed; the releases were taken back, or the way back is told.
+        StepNotVerified: a step ran, but its post-condition is not met; likewise.
+    """
+    desired = request.desired
+    if desired.site.settings.runai is None or desired.vendor_bundle is None:
+        raise ConfigError(
+            "the site has no section runai: in site.yml, or its vendor bundle is not readable",
+            hint="see: appliance docs upgrade-runai",
+        )
+    observed, look = observe(desired.site, session.nodes, session.cluster)
+    require_all(look, in_maintenance(desired.site, observed))
+    volumes = session.read_claimed_volumes()
+    findings = session.preflight(desired, observed.node_facts, observed)
+    plan = plan_upgrade(desired, observed, volumes, findings)
+    refuse(plan.refusals)
+    if request.dry_run or not plan.steps:
+        return RunaiUpgradeResult(plan, differences=_differences(desired, observed))
+    require_confirmed(confirm(plan))
+    with session.lock:
+        run = _Run(request, session, plan, observed, volumes)
+        return RunaiUpgradeResult(plan, done=True, differences=run.carry_out())
+
+
+class _Run:
+    """One run: what was seen last, and its records."""
+
+    def __init__(
+        self,
+        request: RunaiUpgradeRequest,
+        session: Session,
+        plan: UpgradePlan,
+        observed: Observed,
+        volumes: tuple[ClaimedVolume, ...],
+    ) -> None:
+        self._request, self._session, self._plan = request, session, plan
+        self._desired = request.desired
+        self._observed, self._volumes = observed, volumes
+        self._recorder = Recorder(request.run, session)
+
+    def carry_out(self) -> tuple[str, ...]:
+        for step in self._plan.steps:
+            if step.name != UPGRADE:
+                self._step(step)
+                continue
+            for line in _differences(self._desired, self._observed):
+                self._session.observer.note(f"values: {line}")
+            try:
+                self._step(step)
+            except (PlaybookFailed, StepNotVerified) as error:
+                raise self._taken_back(error) from error
+        return _differences(self._desired, self._observed)
+
+    def _step(self, step: PlannedStep) -> None:
+        why = tuple(f"{reason.node}: {reason.text}" for reason in step.reasons)
+        with self._recorder.run_step(step.name, step.nodes, why):
+            self._play(step.name)
+            self._verify(step.name)
+
+    def _play(self, name: str) -> None:
+        desired, session = self._desired, self._session
+        choice, _ = choose(desired, self._observed)
+        inventory = run_inventory(desired, self._observed, choice, bundle_directory=None)
+        variables = upgrade_variables(desired, self._observed, self._plan)
+        inventory["all"]["vars"] |= variables
+
+        def on_task(node: str, task: str, changed: bool | None) -> None:
+            session.observer.task(name, node, task, changed=changed)
+
+        session.playbooks.play(
+            Play(self._request.run.id, name, (self._plan.node,), inventory), on_task
+        )
+
+    def _verify(self, name: str) -> None:
+        """Look until nothing of the step is open, or the time is up."""
+        patience = Patience(self._session.clock, PATIENCE_SECONDS)
+        while open_points := tuple(self._open_points(name)):
+            if patience.is_over():
+                raise StepNotVerified(
+                    f"step {name} ran, but {open_points[0]}",
+                    hint="see what is wrong: appliance status; then run the same command again",
+                    details=open_points[1:],
+                )
+            self._session.observer.verifying(name, open_points[0])
+            self._session.clock.sleep(POLL_SECONDS)
+
+    def _open_points(self, name: str) -> Iterable[str]:
+        session, desired = self._session, self._desired
+        look = session.nodes.look(desired.site.nodes)
+        seen = {**self._observed.node_facts, **look.node_facts}
+        self._observed = replace(
+            self._observed, node_facts=seen, cluster=session.cluster.read(seen)
+        )
+        if name == BACKUP:
+            self._volumes = session.read_claimed_volumes()
+            return backup_open_points(desired, self._observed, self._volumes)
+        if name == PREPARE:
+            return prepare_open_points(desired, self._observed)
+        if name == ROLLBACK:
+            return rollback_open_points(desired, self._observed)
+        return upgrade_open_points(desired, self._observed)
+
+    def _taken_back(self, error: ApplianceError) -> ApplianceError:
+        """Take the releases back; the first error, with what became of that."""
+        plan, node = self._plan, self._plan.node
+        step = PlannedStep(ROLLBACK, (node,), ())
+        by_hand = way_back(plan, record_of(self._desired, self._observed))
+        try:
+            self._step(step)
+        except ApplianceError as second:
+            return type(error)(
+                f"{error.message}; and Run:ai {plan.current} was not restored: {second.message}",
+                hint=f"by hand, on {node}: {by_hand[0]}",
+                details=[*error.details, *by_hand[1:]],
+                task=error.task,
+                log_path=error.log_path,
+            )
+        return type(error)(
+            f"{error.message}; the releases of Run:ai {plan.current} were restored",
+            hint="correct the cause, then run the same command again",
+            details=[*error.details, "dump and values: appliance docs upgrade-runai"],
+            task=error.task,
+            log_path=error.log_path,
+        )
+
+
+def _differences(desired: Desired, observed: Observed) -> tuple[str, ...]:
+    record = record_of(desired, observed)
+    return record.differences if record else ()

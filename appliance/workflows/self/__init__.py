@@ -1,0 +1,1 @@
+"""Operations on this tool itself; no node takes part."""

@@ -1,0 +1,1 @@
+"""Workflows that collect what support needs; they look and change nothing."""

@@ -1,0 +1,208 @@
+"""Run:ai is upgraded in a lab, from stand-in to stand-in: kept, resumed, and taken back.
+
+The last file of its folder: the lab has another version afterwards. Only the hops from 2.7 are
+here, because ``lab up`` installs that version.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.site.vault import KEPT, AnsibleVault
+from appliance.lab.vendor.bundle import build_vendor_bundle
+from tests.lab.conftest import LabSite, wait_for
+from tests.lab.runai.commands import Commands
+from tests.lab.runai.researchers import LOGIN
+from tests.lab.runai.test_runai import REALM, domain, from_host, http_to
+from tests.lab.support.cluster import KUBECTL, kubectl
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+HELM = "helm --kubeconfig /etc/kubernetes/admin.conf"
+RECORD = "/var/lib/appliance/runai/upgrade.json"
+PROJECT = "before-the-upgrade"
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Vendor bundles of the stand-in: two to go to, and one whose backend never becomes ready."""
+    folder = tmp_path_factory.mktemp("vendor")
+    found = {version: build_vendor_bundle(version, folder) for version in ("2.8.2", "2.8.4")}
+    found["broken"] = broken(build_vendor_bundle("2.8.6", folder), folder / "broken")
+    return found
+
+
+def broken(path: Path, folder: Path) -> Path:
+    """The same bundle, whose backend's chart asks for an image that nobody pushes."""
+    with tarfile.open(path) as opened:
+        opened.extractall(folder, filter="data")
+    (chart,) = folder.glob("deploy/runai-backend-*.tgz")
+    with tarfile.open(chart) as opened:
+        opened.extractall(folder / "chart", filter="data")
+    template = folder / "chart/runai-backend/templates/backend.yaml"
+    template.write_text(template.read_text().replace('"name" "backend"', '"name" "absent"'))
+    with tarfile.open(chart, "w:gz") as packed:
+        packed.add(folder / "chart/runai-backend", "runai-backend")
+    target = folder / path.name
+    with tarfile.open(target, "w") as packed:
+        packed.add(folder / "deploy", "deploy")
+    return target
+
+
+def token(lab: LabSite) -> str:
+    """Log in with the site's own password."""
+    known = AnsibleVault(lab.directory / KEPT).read(lab.directory / "group_vars/all/vault.yml")
+    form = {"grant_type": "password", "client_id": "runai", "username": LOGIN}
+    form["password"] = known["vault_runai_admin_password"].strip()
+    said = json.loads(from_host(lab, f"{REALM}/protocol/openid-connect/token", form))
+    return str(said["access_token"])
+
+
+def clusters(lab: LabSite) -> Any:
+    return json.loads(from_host(lab, "/v1/k8s/clusters", token=token(lab)))
+
+
+def projects(lab: LabSite) -> set[str]:
+    (cluster,) = clusters(lab)
+    path = f"/v1/k8s/clusters/{cluster['uuid']}/projects"
+    return {one["name"] for one in json.loads(from_host(lab, path, token=token(lab)))}
+
+
+def make_project(lab: LabSite, name: str) -> None:
+    (cluster,) = clusters(lab)
+    context = ssl.create_default_context(cadata=lab.shell("cp1", "cat /etc/appliance/ca.crt"))
+    request = urllib.request.Request(
+        f"https://{domain(lab)}/v1/k8s/clusters/{cluster['uuid']}/projects",
+        data=json.dumps({"name": name}).encode(),
+        headers={"Authorization": f"Bearer {token(lab)}", "Content-Type": "application/json"},
+    )
+    http_to(lab.address("w1"), domain(lab), context).open(request, timeout=20).close()
+
+
+def words(lab: LabSite, bundle: Path, *more: str) -> list[str]:
+    return ["runai", "upgrade", str(bundle), "--site", str(lab.directory), *more]
+
+
+def version(lab: LabSite, release: str, namespace: str) -> tuple[str, str]:
+    listed = json.loads(lab.shell("cp1", f"{HELM} list -n {namespace} -o json"))
+    (found,) = [one for one in listed if one["name"] == release]
+    return found["app_version"], found["status"]
+
+
+def versions(lab: LabSite) -> set[tuple[str, str]]:
+    return {
+        version(lab, "runai-backend", "runai-backend"),
+        version(lab, "runai-cluster", "runai"),
+    }
+
+
+def is_connected(lab: LabSite) -> None:
+    assert [one["status"] for one in clusters(lab)] == ["connected"]
+    assert PROJECT in projects(lab)
+
+
+def test_a_dry_run_names_every_step_and_changes_nothing(
+    runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
+) -> None:
+    make_project(runai_lab, PROJECT)
+    given = words(runai_lab, bundles["2.8.2"], "--dry-run", "-o", "json")
+    told = json.loads(commands.succeed(*given).stdout)
+    assert [step["name"] for step in told["steps"]] == [
+        "runai_backup",
+        "runai_prepare",
+        "runai_upgrade",
+    ]
+    assert versions(runai_lab) == {("2.7.14", "deployed")}
+    assert runai_lab.shell("cp1", f"test -e {RECORD} && echo there", check=False) == ""
+
+
+def test_an_upgrade_keeps_login_connection_and_projects(
+    runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
+) -> None:
+    began = time.monotonic()
+    commands.succeed(*words(runai_lab, bundles["2.8.2"], "--yes"), timeout=2400)
+    print(f"upgrade 2.7.14 to 2.8.2: {time.monotonic() - began:.0f} s")  # noqa: T201 - a figure
+    assert versions(runai_lab) == {("2.8.2", "deployed")}
+    is_connected(runai_lab)
+    record = json.loads(runai_lab.shell("cp1", f"cat {RECORD}"))
+    dump = runai_lab.shell("cp1", f"cat {record['dump']['path']}")
+    assert PROJECT in dump
+    assert "PostgreSQL database dump complete" in dump
+    volumes = json.loads(kubectl(runai_lab, "get persistentvolumes -o json"))["items"]
+    ours = [
+        one["spec"] for one in volumes if one["spec"]["claimRef"]["namespace"].startswith("run")
+    ]
+    assert {one["persistentVolumeReclaimPolicy"] for one in ours} == {"Retain"}
+
+
+def test_a_second_run_has_nothing_to_do(
+    runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
+) -> None:
+    done = commands.succeed(*words(runai_lab, bundles["2.8.2"], "--yes"))
+    assert "nothing to do" in done.stdout
+
+
+@pytest.mark.parametrize("step", ["runai_backup", "runai_prepare", "runai_upgrade"])
+def test_a_run_that_is_killed_is_resumed_by_the_same_command(
+    runai_lab: LabSite, bundles: dict[str, Path], step: str
+) -> None:
+    given = words(runai_lab, bundles["2.8.4"], "--yes")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "appliance", *given],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if f"{step}:" in line:
+            break
+    time.sleep(5)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(30) == -signal.SIGKILL
+
+
+def test_the_run_after_the_last_kill_ends_it(
+    runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
+) -> None:
+    commands.succeed(*words(runai_lab, bundles["2.8.4"], "--yes"), timeout=2400)
+    assert versions(runai_lab) == {("2.8.4", "deployed")}
+    is_connected(runai_lab)
+
+
+def test_a_backend_that_does_not_become_ready_is_taken_back(
+    runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
+) -> None:
+    done = commands.run(*words(runai_lab, bundles["broken"], "--yes"), timeout=2400)
+    assert done.returncode == 1, done.stderr
+    assert "the releases of Run:ai 2.8.4 were restored" in done.stderr
+    wait_for("the backend before", lambda: versions(runai_lab) == {("2.8.4", "deployed")}, 300)
+    is_connected(runai_lab)
+
+
+def test_without_all_secrets_helm_does_not_upgrade(runai_lab: LabSite) -> None:
+    """The trap of the vendor's first page for 2.9: "all secrets" are Helm's own as well."""
+    lab = runai_lab
+    chart = "/tmp/trap"  # noqa: S108 - on a node of the lab
+    lab.shell(
+        "cp1",
+        f"mkdir -p {chart}/templates && "
+        f"printf 'apiVersion: v2\\nname: trap\\nversion: 1.0.0\\n' >{chart}/Chart.yaml && "
+        f"printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {{name: trap}}\\n' "
+        f">{chart}/templates/map.yaml",
+    )
+    lab.shell("cp1", f"{HELM} install trap {chart} -n trap --create-namespace")
+    lab.shell("cp1", f"{HELM} upgrade trap {chart} -n trap")
+    lab.shell("cp1", f"{KUBECTL} delete secrets --all -n trap")
+    said = lab.shell("cp1", f"{HELM} upgrade trap {chart} -n trap 2>&1", check=False)
+    assert "has no deployed releases" in said
+    lab.shell("cp1", f"{KUBECTL} delete namespace trap --wait=false && rm -r {chart}")

@@ -1,0 +1,147 @@
+"""What ends and counts: each source, each doubt, and what is no alarm."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from appliance.model.components.runai.backend_certificate import BackendCertificate, Link
+from appliance.model.horizon.endings import Ending, Seen, due, horizon
+from appliance.model.site.settings import Site
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.observed import Fault, Look
+from tests import samples
+from tests.unit.certificates import rack as racks
+
+NOW = 1_800_000_000.0
+
+
+def at(days: float) -> str:
+    return (datetime.fromtimestamp(NOW, UTC) + timedelta(days=days)).isoformat()
+
+
+def document(**days: float) -> dict[str, Any]:
+    """Facts of cp1 by the same clock; ``days``: what ends when."""
+    site = samples.site()
+    found = samples.converged(site.node("cp1"), samples.desired(site))
+    found["clock"]["epoch"] = NOW
+    racks.ends(found, **days)
+    found["certificates"] = [
+        {"path": "/etc/appliance/tls/artifacts.crt", "not_after": at(100)},
+        {"path": "/etc/appliance/tls/registry.crt", "not_after": at(200)},
+    ]
+    found["trust"]["site_ca_not_after"] = at(3000)
+    return found
+
+
+def listed(
+    site: Site | None = None, faults: tuple[Fault, ...] = (), facts: Any = None, **seen: Any
+) -> tuple[Ending, ...]:
+    site = site or samples.site()
+    look = Look({} if facts is False else {"cp1": NodeFacts(facts or document())}, faults)
+    return horizon(site, samples.desired(site).release, Seen(look, **seen))
+
+
+def named(endings: tuple[Ending, ...], what: str) -> Ending:
+    (found,) = (one for one in endings if what in one.what)
+    return found
+
+
+def test_the_earliest_is_first_and_what_is_unknown_last() -> None:
+    found = listed(facts=document(server=5, admin=300))
+    assert (found[0].where, found[0].what) == ("cp1", racks.SERVER)
+    known = [one.ends for one in found if one.ends is not None]
+    assert known == sorted(known)
+    assert all(one.ends is None for one in found[len(known) :])
+    assert {one.kind for one in found} == {"certificate", "authority", "support"}
+
+
+@pytest.mark.parametrize(
+    ("what", "days", "next_"),
+    [
+        (racks.SERVER, 364.5, "appliance cluster certificates renew"),
+        ("mirror: ", 100, "appliance install"),
+        ("registry: ", 200, "appliance install"),
+        ("CA of the site", 3000, "appliance docs index"),
+    ],
+)
+def test_each_source_says_when_and_what_is_next(what: str, days: float, next_: str) -> None:
+    one = named(listed(), what)
+    assert one.left(NOW) == pytest.approx(days, abs=0.01)
+    assert one.next == next_
+
+
+def test_a_kubelet_counts_only_once_it_did_not_renew_its_own() -> None:
+    path = racks.KUBELET
+    assert not named(listed(facts=document(kubelet=20)), path).counts
+    assert named(listed(facts=document(kubelet=3)), path).counts
+
+
+def test_the_certificate_that_the_site_brings_is_listed_link_by_link() -> None:
+    links = (
+        Link("CN=runai", "CN=CA", NOW, NOW + 86_400 * 10),
+        Link("CN=CA", "CN=CA", NOW, NOW + 86_400 * 900, is_authority=True),
+    )
+    found = listed(backend=BackendCertificate("runai.crt", links=links))
+    assert named(found, "backend: CN=runai").kind == "certificate"
+    assert named(found, "backend: CN=CA").kind == "authority"
+    broken = listed(backend=BackendCertificate("runai.crt", unreadable="permission denied"))
+    assert named(broken, "Run:ai's backend").unknown == "runai.crt: permission denied"
+
+
+def test_join_tokens_are_listed_and_are_no_alarm() -> None:
+    found = listed(tokens=[at(0.5)])
+    assert named(found, "join token").left(NOW) == pytest.approx(0.5, abs=0.01)
+    assert due(found, NOW, 30) == ()
+    assert named(listed(tokens_unread="cp1: kubeadm: no"), "join tokens").unknown
+
+
+def test_a_node_that_does_not_answer_is_unknown_and_not_absent() -> None:
+    found = listed(faults=(Fault("w1", "w1: no SSH on port 22", "ping it"),), facts=False)
+    one = named(found, "all certificates")
+    assert (one.where, one.ends, one.unknown) == ("w1", None, "w1: no SSH on port 22")
+    assert named(found, "CA of the site").unknown == "no node that answers has it"
+
+
+def test_what_no_program_tells_is_said_to_be_unknown() -> None:
+    site = samples.site(runai={"access": {"enabled": True}}, gpu={})
+    found = listed(site)
+    assert named(found, "OIDC issuer").ends is None
+    assert {one.what for one in found if one.kind == "licence"} == {
+        "Run:ai",
+        "NVIDIA AI Enterprise, where you have it",
+    }
+
+
+def test_support_is_as_the_release_says_and_unknown_without_a_word() -> None:
+    release = samples.desired(samples.site()).release
+    told = release.model_copy(update={"support_ends": {"kubernetes": date(2028, 2, 28)}})
+    found = horizon(samples.site(), told, Seen(Look({})))
+    assert named(found, "support of kubernetes").ends == datetime(
+        2028, 2, 28, 23, 59, 59, tzinfo=UTC
+    )
+    assert named(found, "support of etcd").unknown == "the release does not say"
+
+
+@pytest.mark.parametrize(
+    ("kind", "days", "counts", "is_due"),
+    [
+        ("certificate", 29.9, True, True),
+        ("certificate", 30.1, True, False),
+        ("certificate", -5, True, True),
+        ("certificate", 1, False, False),
+        ("support", 29, True, True),
+        # It ended for good: every day would be an alarm.
+        ("support", -900, True, False),
+        ("authority", 3, True, True),
+    ],
+)
+def test_what_needs_somebody_is_due(kind: Any, days: float, counts: bool, is_due: bool) -> None:
+    ends = datetime.fromisoformat(at(days))
+    assert Ending(kind, "x", "y", ends, counts=counts).is_due(NOW, 30) is is_due
+
+
+def test_what_is_unknown_is_never_due() -> None:
+    assert due([Ending("licence", "site", "x", None, "nobody tells")], NOW, 3650) == ()

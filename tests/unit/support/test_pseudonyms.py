@@ -1,0 +1,82 @@
+"""Names and addresses of a customer are replaced, each by the same word, and networks stay so."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from appliance.model.state.facts.reader import check_facts
+from appliance.model.support.pseudonyms import Pseudonyms, kept_ranges, names_of
+from tests import samples
+
+KEY = b"k" * 32
+ORDINARY = (
+    "127.0.0.1 255.255.255.0 10.244.1.7 10.96.0.1",
+    "v1.23.5 at 12:34:56, ::1, ff:ff:ff:ff:ff:ff",
+)
+SITE = samples.site(3, 2, ntp_servers=["time.customer.test"])
+DOCUMENTS = {n.name: samples.converged(n, samples.desired(SITE)) for n in SITE.nodes}
+
+
+def pseudonyms(key: bytes = KEY) -> Pseudonyms:
+    return Pseudonyms(key, names_of(SITE, DOCUMENTS.values(), ["ada"], key), kept_ranges(SITE))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("etcd-cp1 on cp1.rack.test", "etcd-node-01 on node-01.zone1.example"),
+        ("registry.rack.test:5000/busybox", "registry.zone1.example:5000/busybox"),
+        ("w1 and w10 and W1", "node-04 and w10 and node-04"),
+        ("by ada at time.customer.test", "by name-01 at host1.example"),
+        *((text, text) for text in ORDINARY),
+    ],
+)  # fmt: skip
+def test_names_are_replaced_and_ordinary_words_stay(text: str, told: str) -> None:
+    assert pseudonyms().replace(text) == told
+
+
+def test_addresses_of_one_network_are_of_one_network_afterwards() -> None:
+    names = pseudonyms()
+    lan, one, two, other = (
+        names.replace(text)
+        for text in ("198.18.7.0/24", "198.18.7.11", "198.18.7.12", "198.18.8.1")
+    )
+    assert ip_address(one) in ip_network(lan)
+    assert ip_address(two) in ip_network(lan)
+    assert ip_address(other) not in ip_network(lan)
+    assert one != "198.18.7.11"
+    assert not any(ip_address(one) in kept for kept in kept_ranges(SITE))
+
+
+def test_a_mac_and_an_address_of_six_keep_their_form() -> None:
+    told = pseudonyms().replace("fe80::42:acff:fe11:2 3c:ec:ef:00:11:22")
+    six, mac = told.split()
+    assert ip_address(six).version == 6
+    assert "3c:ec:ef" not in mac
+    assert len(mac) == 17
+
+
+def test_facts_with_pseudonyms_are_facts() -> None:
+    names = pseudonyms()
+    for name, document in DOCUMENTS.items():
+        text = names.replace(json.dumps(document))
+        check_facts(json.loads(text))
+        assert name not in text
+        assert "198.18.7." not in text
+        assert str(document["dmi"]["serial"]) not in text
+
+
+def test_the_same_key_gives_the_same_words_and_another_one_does_not() -> None:
+    text = "198.18.7.11 of 3c:ec:ef:00:11:22"
+    assert pseudonyms().replace(text) == pseudonyms().replace(text)
+    assert pseudonyms(b"j" * 32).replace(text) != pseudonyms().replace(text)
+
+
+def test_what_stands_for_what_is_kept_for_the_site() -> None:
+    names = pseudonyms()
+    names.replace("cp1 has 198.18.7.11")
+    assert names.used["cp1"] == "node-01"
+    assert set(names.used) == {"cp1", "198.18.7.11"}

@@ -1,0 +1,112 @@
+"""No class of secret passes; what is no secret stays; where a stream is cut changes nothing."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+import pytest
+
+from appliance.model.support.redaction import LONGEST_LINE, Known, Redactor, redacted
+from appliance.model.support.rules import is_secret_name
+from tests.unit.support.secrets import CANARY, CLASSES, HARMLESS
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_secret_of_each_class_is_taken_out(name: str) -> None:
+    secret, text = CLASSES[name]
+    assert secret in text, "the premise: it is there"
+    told = Redactor().whole(text)
+    assert secret not in told
+    assert "[redacted: " in told or name == "vault file"
+
+
+@pytest.mark.parametrize(
+    "stamp", ["2026-11-26T10:00:00.123456789Z ", "2026-11-26T10:00:00+0000 cp1 kubelet[71]: "]
+)
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_secret_of_several_lines_is_known_in_a_log(name: str, stamp: str) -> None:
+    secret, text = CLASSES[name]
+    told = Redactor().whole("".join(f"{stamp}{line}\n" for line in text.splitlines()))
+    assert secret not in told
+    assert told.startswith(stamp)
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_what_is_no_secret_stays_as_it_is(line: str) -> None:
+    assert Redactor().whole(line) == line
+
+
+def test_where_a_stream_is_cut_changes_nothing() -> None:
+    text = "\n".join([*(text for _, text in CLASSES.values()), *HARMLESS])
+    whole = Redactor().whole(text)
+    for size in (1, 3, 7, 64, 1000):
+        stream = Redactor()
+        pieces = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        assert "".join([*pieces, stream.end()]) == whole, size
+
+
+def test_what_was_taken_out_once_stays_so() -> None:
+    once = Redactor().whole("\n".join(text for _, text in CLASSES.values()))
+    assert Redactor().whole(once) == once
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_an_exact_value_is_known_again_in_every_form(before: int) -> None:
+    value = 'uncommon "words" of a vault'
+    known = Known([value, "short"])
+    inside = b64encode(b"x" * before + value.encode() + b"tail").decode()
+    for text in (
+        value,
+        json.dumps(value),
+        f"a {inside} b",
+        "uncommon%20%22words%22%20of%20a%20vault",
+    ):
+        told = Redactor(known).whole(text)
+        assert "[redacted: vault]" in told, text
+        assert "ncommo" not in told
+    assert Redactor(known).whole("a short word") == "a short word"
+
+
+def test_a_line_without_end_is_left_out_and_not_held() -> None:
+    stream = Redactor()
+    told = "".join(stream.feed("x" * 100_000) for _ in range(20))
+    assert told == ""
+    assert stream.feed("\nnext\n") == (
+        f"[left out: a line longer than {LONGEST_LINE} characters]\nnext\n"
+    )
+
+
+def test_after_a_key_that_never_ends_the_log_goes_on() -> None:
+    lines = ["-----BEGIN PRIVATE KEY-----", *["A" * 64] * 20, *["a line of the log"] * 400]
+    told = Redactor().whole("\n".join(lines))
+    assert told.startswith("[redacted: key]")
+    assert told.endswith("a line of the log")
+
+
+def test_plain_data_keeps_its_shape() -> None:
+    value = {
+        "runai": {"values": {"auth": {"adminPassword": CANARY, "user": "ada"}}},
+        "become_password": False,
+        "first_passwords": [CANARY, CANARY],
+        "token": None,
+        "note": f"Bearer {CANARY}",
+        "count": 3,
+    }
+    told = redacted(value)
+    assert CANARY not in json.dumps(told)
+    assert told["runai"]["values"]["auth"]["user"] == "ada"
+    assert (told["become_password"], told["token"], told["count"]) == (False, None, 3)
+    assert len(told["first_passwords"]) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "DB_PASSWORD", "clientSecret", "registryAuth", "auth"]
+)
+def test_a_name_of_a_secret_is_known(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["secretName", "author", "passed", "token_ttl", "key", "serial"])
+def test_a_harmless_name_is_no_secrets(name: str) -> None:
+    assert not is_secret_name(name)
