@@ -60,7 +60,9 @@ def test_a_run_that_was_killed_is_taken_up_and_its_cordon_taken_back() -> None:
     with pytest.raises(StepNotVerified) as stopped:
         eviction.empty("w1")
     assert (drain.unschedulable, drain.annotations) == (False, {})
-    assert stopped.value.details[-1] == "restored: w1 takes pods again; evicted pods do not move back"
+    assert (
+        stopped.value.details[-1] == "restored: w1 takes pods again; evicted pods do not move back"
+    )
 
 
 def test_a_cordon_that_cannot_be_taken_back_hides_nothing() -> None:

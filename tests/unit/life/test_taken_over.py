@@ -229,7 +229,9 @@ def test_a_mark_whose_answer_was_lost_is_undone_all_the_same() -> None:
     bench.drain.mark = written  # type: ignore[method-assign]
     with pytest.raises(ClusterError) as failed:
         bench.maintain()
-    assert failed.value.details[-1] == "restored: w1 takes pods again; evicted pods do not move back"
+    assert (
+        failed.value.details[-1] == "restored: w1 takes pods again; evicted pods do not move back"
+    )
     assert bench.state == (False, (), False)
 
 
