@@ -163,7 +163,7 @@ KUBEADMS = {
     ("name", "os_name"),
     [(name, system) for name in list_releases() for system in load_release(name).operating_systems],
 )
-def test_a_release_has_exactly_the_images_that_kubeadm_and_flannel_ask_for(
+def test_the_release_has_every_image_that_kubeadm_and_flannel_ask_for(
     name: str, os_name: str
 ) -> None:
     found = load_release(name)
