@@ -26,6 +26,7 @@ CHANGING = {
     r"/tmp/[^\s'\":,]*": "TEMPORARY",  # noqa: S108
     r"\b[0-9a-f]{64}\b": "DIGEST",
     r"SHA256:[A-Za-z0-9+/]{43}": "FINGERPRINT",
+    r"(?<=-)20\d{6}-\d{6}(?=\.tar)": "DATE-TIME",
     BESIDE: "ansible-vault",
 }
 

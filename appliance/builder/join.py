@@ -242,7 +242,7 @@ class _Join:
             where = self._state.seen.get(number)
             last = f" (last seen as {where})" if where else ""
             lines.append(f"part {number} is missing: {self._index.name(number)}{last}")
-        typed = shlex.join(["appliance", "bundle", "join", *map(str, places)])
+        typed = f"appliance bundle join {shlex.join(map(str, places))}"
         return BuildFailed(
             f"{self._target} is not a bundle yet: {len(self._state.done)} of {len(self._cut)} "
             f"parts are joined, missing: {numbers_in_words(missing)}",

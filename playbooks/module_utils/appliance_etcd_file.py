@@ -1,6 +1,6 @@
 """Read what a snapshot of etcd holds, without etcd: its revision, its keys and a digest over them.
 
-A snapshot is a bbolt file (go.etcd.io/bbolt, page.go and bucket.go at v1.3.6) with a sha256 at its
+A snapshot is a bbolt file (etcd's bbolt, page.go and bucket.go at v1.3.6) with a sha256 at its
 end. Its bucket ``key`` maps revisions to key-value records (etcd api/mvccpb/kv.proto, server/mvcc/
 revision.go at v3.5.1). Python 3.8, standard library; self-contained. What must not be here: etcd.
 """

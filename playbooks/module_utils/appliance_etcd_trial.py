@@ -283,20 +283,11 @@ class _Scratch:
 
         It also ends when this process is killed, and at its limit when even timeout was killed.
         """
-        client = "https://127.0.0.1:%d" % self._client
-        pki = self._pki / "etcd"
         limited = ["timeout", "--kill-after=5", "%d" % (self._left() + 1)]
         argv = [
             *("setpriv", "--pdeathsig", "TERM", "--", *limited),
             *("setpriv", "--pdeathsig", "KILL", "--", *_bounded(self._memory)),
-            *(self._programs.etcd, *self._membership()),
-            *("--listen-client-urls", client, "--advertise-client-urls", client),
-            *("--listen-peer-urls", "https://127.0.0.1:%d" % self._peer),
-            *("--client-cert-auth", "--trusted-ca-file", str(pki / "ca.crt")),
-            *("--cert-file", str(pki / "server.crt"), "--key-file", str(pki / "server.key")),
-            *("--peer-client-cert-auth", "--peer-trusted-ca-file", str(pki / "ca.crt")),
-            *("--peer-cert-file", str(pki / "peer.crt"), "--peer-key-file", str(pki / "peer.key")),
-            *("--quota-backend-bytes", str(16 << 30), "--log-level", "warn"),
+            *self._server(),
         ]
         with (self._folder / appliance_etcd_folder.LOG).open("wb") as log:
             process = subprocess.Popen(  # noqa: S603  (no shell; arguments are our own)
@@ -319,6 +310,21 @@ class _Scratch:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(10)
+
+    def _server(self):
+        """Return the scratch etcd with its arguments."""
+        client = "https://127.0.0.1:%d" % self._client
+        pki = self._pki / "etcd"
+        return [
+            *(self._programs.etcd, *self._membership()),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", "https://127.0.0.1:%d" % self._peer),
+            *("--client-cert-auth", "--trusted-ca-file", str(pki / "ca.crt")),
+            *("--cert-file", str(pki / "server.crt"), "--key-file", str(pki / "server.key")),
+            *("--peer-client-cert-auth", "--peer-trusted-ca-file", str(pki / "ca.crt")),
+            *("--peer-cert-file", str(pki / "peer.crt"), "--peer-key-file", str(pki / "peer.key")),
+            *("--quota-backend-bytes", str(16 << 30), "--log-level", "warn"),
+        ]
 
     def wait(self, gateway):
         """Return the status of the scratch etcd, once it answers and shows that it is the one."""

@@ -101,10 +101,11 @@ ROWS = (
     ),
     _lab(
         "life",
-        "a BMC proves a loss, runbooks do what they say, certificates that ended are renewed",
+        "a BMC proves a loss, runbooks do what they say, certificates are renewed, support bundles",
         "tests/lab/test_bmc.py",
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
+        "tests/lab/test_support.py",
         package=WITH_RUNBOOKS,
     ),
     Row(

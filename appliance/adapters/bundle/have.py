@@ -64,7 +64,7 @@ def mirrored_list(desired: Desired) -> HaveList:
     if desired.doubt is not None:
         raise BundleRefused(
             f"{services}: its bundle is not trusted: {desired.doubt.sentence()}",
-            hint="appliance install --bundle DIR puts the right one there",
+            hint="put the right one there: appliance install --bundle DIR",
         )
     if desired.manifest is None or desired.bundle_digest is None:
         raise BundleRefused(

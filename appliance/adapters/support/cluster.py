@@ -135,7 +135,7 @@ def _log(
     # The time of a container that ended is not asked for: it may have ended long ago.
     when: Mapping[str, int] = {} if previous else {"since_seconds": since_seconds}
 
-    def read(**limits: Any) -> bytes:
+    def read(_request_timeout: object) -> bytes:
         # Decoded here: of text the library makes "b'...'".
         answer = CoreV1Api(client).read_namespaced_pod_log(
             name,
@@ -146,8 +146,8 @@ def _log(
             limit_bytes=MOST_LOG_BYTES,
             timestamps=True,
             _preload_content=False,
+            _request_timeout=_request_timeout,
             **when,
-            **limits,
         )
         return bytes(answer.data)
 

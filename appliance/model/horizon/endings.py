@@ -198,7 +198,7 @@ def _support(release: Release) -> Iterator[Ending]:
             yield Ending("support", where, what, None, "the release does not say")
         else:
             ends = datetime.combine(day, time.max, UTC).replace(microsecond=0)
-            yield Ending("support", where, what, ends, "", "appliance docs upgrade-this-tool")
+            yield Ending("support", where, what, ends, "", "appliance docs upgrade-kubernetes")
 
 
 def _licences(site: Site) -> Iterator[Ending]:

@@ -231,7 +231,7 @@ SYMPTOMS: Final = (
     Symptom(
         "memory_errors",
         KERNEL,
-        r"Machine check events logged|EDAC .*(?:UE|uncorrect)|Hardware Error",
+        r"Machine check events logged|EDAC .*(?:UE|uncorrectable|uncorrected)|Hardware Error",
         "the machine reports errors of its memory or processor",
         "replace-a-gpu-worker",
     ),

@@ -34,6 +34,7 @@ from appliance.model.upgrade.proof import (
     versions_of,
 )
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, Clock
+from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_gates import carry, judge
 from appliance.workflows.cluster.upgrade_look import (
@@ -50,7 +51,6 @@ from appliance.workflows.cluster.upgrade_look import (
 from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.confirmation import require_confirmed
-from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import refuse

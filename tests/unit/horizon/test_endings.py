@@ -51,7 +51,8 @@ def named(endings: tuple[Ending, ...], what: str) -> Ending:
 
 def test_the_earliest_is_first_and_what_is_unknown_last() -> None:
     found = listed(facts=document(server=5, admin=300))
-    assert (found[0].where, found[0].what) == ("cp1", racks.SERVER)
+    ahead = [one for one in found if (one.left(NOW) or 0) >= 0]
+    assert (ahead[0].where, ahead[0].what) == ("cp1", racks.SERVER)
     known = [one.ends for one in found if one.ends is not None]
     assert known == sorted(known)
     assert all(one.ends is None for one in found[len(known) :])

@@ -23,7 +23,8 @@ case "$*" in WORDS) exit 1; esac
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
     written = [each for each in focal.written() if each.role.name == "kubernetes_node"]
-    return dict(each.rendered({"kubernetes_node_packages": {}}) for each in written)
+    given = {"kubernetes_node_packages": {}, "kubernetes_node_runtime": "docker"}
+    return dict(each.rendered(given) for each in written)
 
 
 def load(files: dict[str, str], folder: Path, restore: str, call: str) -> tuple[int, list[str]]:
