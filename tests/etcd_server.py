@@ -1,4 +1,4 @@
-"""A real etcd on the loopback, with the programs of a bundle in the cache and kubeadm's files."""
+"""A real etcd on the loopback, with the programs of a bundle and kubeadm's files."""
 
 from __future__ import annotations
 
@@ -20,27 +20,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from appliance.adapters.local.cache import cache_directory
-
 NAMES: Final = ("etcd", "etcdctl", "etcdutl")
 
 
-def unpack_programs(folder: Path) -> Path:
-    """Put etcd, etcdctl and etcdutl of a bundle's image into a folder; skip without one."""
-    for manifest in sorted(cache_directory().glob("bundles/*/manifest.json")):
-        for artifact in json.loads(manifest.read_text())["artifacts"]:
-            if artifact["name"] != "etcd" or artifact["kind"] != "image":
-                continue
-            blobs = manifest.parent / "images/blobs"
-            image = json.loads((manifest.parent / artifact["path"]).read_text())
-            for layer in image["layers"]:
-                with tarfile.open(blobs / layer["digest"].replace(":", "/")) as tar:
-                    members = [one for one in tar if Path(one.name).name in NAMES and one.isfile()]
-                    for one in members:
-                        one.name = Path(one.name).name
-                        tar.extract(one, folder, filter="data")
-            return folder
-    pytest.skip("no bundle with the image of etcd is in the cache: appliance bundle build")
+def unpack_programs(bundle: Path, folder: Path) -> Path:
+    """Put etcd, etcdctl and etcdutl of a bundle's image into a folder."""
+    artifacts = json.loads((bundle / "manifest.json").read_text())["artifacts"]
+    (etcd,) = (one for one in artifacts if (one["name"], one["kind"]) == ("etcd", "image"))
+    for layer in json.loads((bundle / etcd["path"]).read_text())["layers"]:
+        with tarfile.open(bundle / "images/blobs" / layer["digest"].replace(":", "/")) as tar:
+            for one in tar:
+                if Path(one.name).name in NAMES and one.isfile():
+                    one.name = Path(one.name).name
+                    tar.extract(one, folder, filter="data")
+    return folder
 
 
 def _key() -> ec.EllipticCurvePrivateKey:

@@ -37,13 +37,15 @@ from ansible.module_utils import (  # noqa: E402
     appliance_etcd_trial,
 )
 
+pytestmark = pytest.mark.bundle
+
 limits = appliance_etcd_trial.Limits
 LIMITS = limits()
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpack_programs(tmp_path_factory.mktemp("programs"))
+def programs(bundle_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack_programs(bundle_directory, tmp_path_factory.mktemp("programs"))
 
 
 @pytest.fixture(scope="module")
