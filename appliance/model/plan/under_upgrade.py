@@ -16,7 +16,7 @@ def under_upgrade(
 ) -> tuple[tuple[Notice, ...], tuple[Refusal, ...]]:
     """What a plan says of an upgrade, and whether it refuses to do anything."""
     mark = mark_of(observed.cluster)
-    if mark is None or desired.upgrading == mark.release:
+    if mark is None or (mark.is_readable and desired.upgrading == mark.release):
         return (), ()
     node = desired.site.control_plane[0].name
     notice = Notice(node, f"{mark.sentence()}: {mark.command}")

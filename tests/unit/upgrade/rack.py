@@ -252,9 +252,12 @@ class Bench:
         self.answer = True
 
     def upgrade(self, to: str = NEW, **more: Any) -> UpgradeResult:
+        asked_of = more.pop("confirm", lambda _found: self.answer)
+        choose = more.pop("choose_release", self.chosen.append)
+
         def confirm(found: UpgradeResult) -> bool:
             self.asked.append(found)
-            return self.answer
+            return bool(asked_of(found))
 
         changes = {
             key: more.pop(key)
@@ -277,7 +280,7 @@ class Bench:
             observer=self.observer,
             clock=self.clock,
             bundle=self.bundle,
-            choose_release=self.chosen.append,
+            choose_release=choose,
             upgrade_evidence=self.evidence,
         )
         return upgrade(request, session, confirm)

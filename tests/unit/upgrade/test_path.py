@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.state.upgrade import REASON
+from appliance.model.state.upgrade import REASON, UpgradeMark
 from appliance.model.upgrade.observed import PARTS, NodeVersions, skew
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradeStep, plan_upgrade
 from tests.unit.upgrade.situations import HOPS, NEW, maintenance, node, situation, words
@@ -94,7 +94,8 @@ def settled(rack: Rack) -> Rack:
 def planned(at_once: int) -> Any:
     def plan(rack: Rack) -> Any:
         options = UpgradeOptions(NEW, max_unavailable=at_once)
-        found = plan_upgrade(options, Situation(dict(rack), mirrored=NEW), HOPS)
+        mark = UpgradeMark(NEW, "2026-01-01T00:00:00+00:00", "ada on laptop")
+        found = plan_upgrade(options, Situation(dict(rack), mark=mark, mirrored=NEW), HOPS)
         assert found.refusals == ()
         return found
 
