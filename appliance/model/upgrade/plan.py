@@ -217,14 +217,15 @@ def _of_nodes(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
     for name, node in found.nodes.items():
         if name in options.without:
             continue
-        leave = "" if node is not None and node.control_plane else f", or --without {name}"
+        is_worker = node is None or not node.control_plane
+        leave = f", or --without {name}" if is_worker else ""
         if name in found.away:
             yield Refusal(
                 name,
                 CHECK,
                 found.away[name].removeprefix(f"{name}: "),
                 "an answer",
-                f"bring it up: ping it{leave}",
+                f"bring it up: ping it{leave or f'; if it is lost: appliance node remove {name}'}",
             )
         elif node is None:
             yield Refusal(
