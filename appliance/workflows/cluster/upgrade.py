@@ -216,7 +216,7 @@ class _Run:
                 if asked_to_pause():
                     raise Interrupted(
                         f"paused before: {step.title}: {', '.join(step.nodes) or self._site.name}; "
-                        "no node is out of service",
+                        f"{self._out()}",
                         hint="to go on: run the same command again",
                     )
                 self._step(step)
@@ -243,6 +243,12 @@ class _Run:
             without=tuple(request.options.without),
         )
         self._annotate(mark)
+
+    def _out(self) -> str:
+        """The nodes that an earlier run left out of service, in words."""
+        found = versions_of(self._site, self._observed)
+        out = [n for n, one in found.items() if one and one.out_for(self._hop.release)]
+        return f"still out of service: {', '.join(out)}" if out else "no node is out of service"
 
     def _write_site(self) -> None:
         """Write the release into site.yml; the mark is first, so that a killed run is known of.

@@ -140,9 +140,12 @@ def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:
     The others of its batch are out with it, so they take none of its pods.
     """
     found: dict[str, Forecast] = {}
-    for step in plan.steps:
-        for name in step.nodes if step.kind == "nodes" else ():
-            view = session.drain.view(name)
+    steps = [step for step in plan.steps if step.kind == "nodes"]
+    names = list(dict.fromkeys(name for step in steps for name in step.nodes))
+    views = session.drain.views(names) if names else {}
+    for step in steps:
+        for name in step.nodes:
+            view = views[name]
             nodes = [
                 replace(node, unschedulable=True) if node.name in step.nodes else node
                 for node in view.nodes

@@ -137,7 +137,11 @@ class RackDrain:
         self.rack = rack
         self.pods: dict[str, list[PodOnNode]] = {name: [] for name in rack.api.nodes}
         self.budgets: list[Budget] = []
-        self.silent = 0
+        self.listed = 0
+
+    def views(self, asked: Sequence[str]) -> dict[str, DrainView]:
+        self.listed += 1
+        return {name: self.view(name) for name in asked}
 
     def view(self, node: str) -> DrainView:
         found = self.rack.api.nodes[node]

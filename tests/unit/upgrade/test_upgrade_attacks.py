@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from appliance.errors import (
+    ClusterError,
+    Interrupted,
     PlaybookFailed,
     PreflightFailed,
     Refused,
@@ -168,3 +173,54 @@ def test_a_worker_that_claims_a_new_kube_proxy_ends_no_apply() -> None:
     bench.rack.cluster = replace(bench.rack.api, pods=pods)
     assert bench.upgrade().ended
     assert "apply cp1" in bench.rack.done
+
+
+def test_a_pause_names_the_node_that_an_earlier_run_left_out() -> None:
+    bench = Bench()
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm ended with 1")
+    with pytest.raises(PlaybookFailed):
+        bench.upgrade()
+
+    @contextmanager
+    def pausing() -> Iterator[Callable[[], bool]]:
+        yield lambda: True
+
+    with pytest.raises(Interrupted, match="still out of service: w1"):
+        bench.upgrade(pausing=pausing)
+
+
+def test_a_kill_between_the_mark_and_the_site_file_is_resumed_from_any_laptop() -> None:
+    bench = Bench()
+
+    def killed(_release: str) -> None:
+        raise SystemExit(9)
+
+    with pytest.raises(SystemExit):
+        bench.upgrade(choose_release=killed)
+    mark = mark_of(bench.rack.cluster)
+    assert mark is not None
+    assert (mark.over, bench.rack.plays) == (False, [])
+    assert bench.upgrade().ended
+    assert bench.chosen == [mark.release]
+
+
+def test_the_pods_of_two_hundred_nodes_are_listed_once() -> None:
+    bench = Bench(masters=3, workers=200)
+    found = bench.upgrade(dry_run=True, max_unavailable=10)
+    assert (len(found.forecasts), bench.drain.listed) == (203, 1)
+
+
+def test_a_return_whose_answer_was_lost_is_not_another_command() -> None:
+    bench = Bench()
+    clear = bench.drain.clear
+    lost: list[str] = []
+
+    def once(node: str, **words: Any) -> None:
+        clear(node, **words)
+        if not lost:
+            lost.append(node)
+            raise ClusterError("the API server went away before it answered")
+
+    bench.drain.clear = once  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+    assert (lost, bench.cordoned) == (["cp1"], [])
