@@ -47,6 +47,19 @@ def test_every_case_has_a_name_of_its_own() -> None:
     assert len(names) == len(set(names)) > 50
 
 
+HINTS = [
+    ({"cp1": "1.23.5", "w1": {"kubelet": "unknown"}}, "--without w1"),
+    ({"cp1": "1.23.5", "w1": {"all": "1.23.5", "kubelet": "1.24.17"}}, "--without w1"),
+    ({"cp1": {"all": "1.23.5", "scheduler": ""}, "w1": "1.23.5"}, "/etc/kubernetes/tmp"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "way"), HINTS)
+def test_a_version_that_is_no_way_on_has_a_way_around(nodes: dict[str, Any], way: str) -> None:
+    (refusal,) = plan_upgrade(UpgradeOptions(NEW), situation({"nodes": nodes}), HOPS).refusals
+    assert way in refusal.hint
+
+
 Rack = dict[str, NodeVersions]
 TAG = "v1.23.17"
 
