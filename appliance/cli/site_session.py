@@ -231,11 +231,13 @@ class SiteSession(Wiring):
     ) -> UpgradeResult:
         """Upgrade Kubernetes; one changing command at a time per site."""
         from appliance.adapters.local.content import list_releases, load_release
-        from appliance.adapters.site.release_choice import choose_release
+        from appliance.adapters.site.release_choice import choose_release, require_choosable
         from appliance.model.upgrade.path import hop_of
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
         from appliance.workflows.cluster.upgrade_look import UpgradeRequest
 
+        if not dry_run:
+            require_choosable(self.site.directory, options.to)
         desired = self.load_desired()
         releases = {name: load_release(name) for name in list_releases()}
         request = UpgradeRequest(

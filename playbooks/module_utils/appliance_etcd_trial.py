@@ -81,9 +81,13 @@ class Trial(NamedTuple):
 def running_programs():
     """Return the :class:`Programs` of the etcd of this node.
 
+    What a pod calls itself proves nothing, and root runs these programs: it has to be the process
+    that serves etcd's port on this machine.
+
     Raises:
         TrialError: none runs, or it has no program that restores.
     """
+    serving = _sockets_of(PORT)
     for entry in sorted(PROC.iterdir()):
         if not entry.name.isdigit():
             continue
@@ -94,6 +98,8 @@ def running_programs():
             continue
         if program.name != "etcd" or "--data-dir=%s" % appliance_etcd_folder.LIVE not in words:
             continue
+        if not _has_one_of(entry, serving):
+            continue
         beside = entry / "root" / str(program.parent).lstrip("/")
         for name in ("etcdutl", "etcdctl"):
             with contextlib.suppress(OSError):
@@ -103,6 +109,27 @@ def running_programs():
     raise TrialError(
         "no etcd with the data folder %s runs on this node" % appliance_etcd_folder.LIVE
     )
+
+
+def _sockets_of(port):
+    """Return the sockets that listen on a port in this machine's own network, as /proc has them."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in (PROC / "net" / name).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                    found.add("socket:[%s]" % words[9])
+    return found
+
+
+def _has_one_of(process, sockets):
+    with contextlib.suppress(OSError):
+        for handle in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.readlink(str(handle)) in sockets:  # noqa: PTH115  (Python 3.8)
+                    return True
+    return False
 
 
 class Gateway:

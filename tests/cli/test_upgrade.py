@@ -153,3 +153,13 @@ def test_a_release_that_this_tool_does_not_have_is_named(tmp_path: Path, capsys:
     with suppress(SystemExit):
         assert run(["cluster", "upgrade", "--to", "k8s-9.9.9", "--site", str(tmp_path)]) == 3
     assert "k8s-9.9.9" in capsys.readouterr().err
+
+
+def test_a_site_file_that_cannot_be_changed_alone_is_refused_first(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    settings = tmp_path / "group_vars/all/site.yml"
+    settings.write_text("appliance_release: &a k8s-1.23.5-r1\nmore: *a\n")
+    assert typed(tmp_path, "--yes") == 3
+    assert "that can be changed alone" in capsys.readouterr().err
+    assert (bench.rack.plays, bench.rack.done) == ([], [])

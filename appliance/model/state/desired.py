@@ -41,6 +41,7 @@ class Desired:
         founded: evidence in the site's own state that it had a cluster, in words; empty where
             there is none, or a new one is requested. Used only to refuse a fresh cluster.
         upgrading: the release to which this very command upgrades; every other is refused then.
+        lagging: nodes whose kubelet an upgrade renews later; its version is not judged.
     """
 
     site: Site
@@ -60,6 +61,7 @@ class Desired:
     returning: frozenset[str] = frozenset()
     founded: str = ""
     upgrading: str = ""
+    lagging: frozenset[str] = frozenset()
 
     @property
     def kubernetes_version(self) -> str:

@@ -7,6 +7,7 @@ not be here: the upgrade's path (:mod:`appliance.model.upgrade`).
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -42,8 +43,15 @@ class UpgradeMark:
         """The annotation's value."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether this version understands it; a later one may have written it."""
+        return bool(self.release)
+
     def sentence(self) -> str:
         """What is under way, in words."""
+        if not self.is_readable:
+            return f"an upgrade whose mark cannot be read (annotation {ANNOTATION})"
         if self.over:
             return f"upgraded to {self.release} without {', '.join(self.without)}"
         return f"an upgrade to {self.release} is under way since {self.since} (begun by {self.by})"
@@ -51,21 +59,33 @@ class UpgradeMark:
     @property
     def command(self) -> str:
         """The command that ends it."""
-        return f"appliance cluster upgrade --to {self.release}"
+        if not self.is_readable:
+            return "use the version of this tool that began it: appliance cluster upgrade"
+        # Whoever may write the annotation chooses the word, and people paste the command.
+        return f"appliance cluster upgrade --to {shlex.quote(self.release)}"
+
+
+UNREADABLE: Final = UpgradeMark("", "", "")
 
 
 def mark_of(cluster: ClusterState) -> UpgradeMark | None:
-    """The mark on the control-plane nodes; None without one, or for one of another form.
+    """The mark on the control-plane nodes; None without one.
 
-    Where they differ the one that began last counts: a write may not have reached every node.
+    Where they differ the one that began last counts: a write may not have reached every node. One
+    of another form counts before all others: an upgrade of which nothing is known is no upgrade
+    that is over.
     """
     nodes = cluster.nodes.values() if isinstance(cluster, Cluster) else ()
-    found = []
-    for node in nodes:
-        text = node.annotations.get(ANNOTATION) if node.control_plane else None
-        try:
-            # Other clients may write it too, so it is not trusted.
-            found += [read_typed(text, UpgradeMark, most_bytes=_MOST_BYTES)] if text else []
-        except Unreadable:
-            continue
-    return max(found, key=lambda mark: (mark.since, not mark.over), default=None)
+    texts = [node.annotations.get(ANNOTATION) for node in nodes if node.control_plane]
+    found = [_read(text) for text in texts if text is not None]
+    return max(
+        found, key=lambda mark: (not mark.is_readable, mark.since, not mark.over), default=None
+    )
+
+
+def _read(text: str) -> UpgradeMark:
+    try:
+        # Other clients may write it too, so it is not trusted.
+        return read_typed(text, UpgradeMark, most_bytes=_MOST_BYTES)
+    except Unreadable:
+        return UNREADABLE

@@ -8,6 +8,7 @@ not be here: reading them, or refusing (:mod:`appliance.model.upgrade.gates`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -112,6 +113,8 @@ def _of_static_pods(found: Documents, carrier: Carrier) -> Iterator[Loss]:
                 )
 
 
+# A key as the kubelet has it; a worker may write any other into its file.
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9./-]{0,100}")
 # What kubeadm fills in on a machine with systemd-resolved (componentconfigs/kubelet.go).
 _OF_THE_NODE: Final = {"resolvConf": "/run/systemd/resolve/resolv.conf"}
 
@@ -129,12 +132,12 @@ def _of_kubelets(found: Documents, carrier: Carrier) -> Iterator[Loss]:
             if was == after or (after is ABSENT and _OF_THE_NODE.get(key) == was):
                 continue
             yield Loss(
-                f"kubelet.{key}",
+                shown(f"kubelet.{key}"),
                 (node,),
                 shown(was),
                 shown(after),
                 key in wanted and wanted[key] == was,
-                f"kubernetes.kubelet.{key}",
+                f"kubernetes.kubelet.{key}" if _WORD.fullmatch(key) else "",
             )
 
 

@@ -68,7 +68,7 @@ def find_path(
             high_at.partition(":")[0],
             f"{high_at.partition(': ')[2]} {highest}",
             f"at most {target.kubernetes}, as {to} has it",
-            "Kubernetes cannot be downgraded: choose a newer release",
+            f"Kubernetes cannot be downgraded: choose a newer release{_or_without(nodes, high_at)}",
         )
     if lowest == target.kubernetes or _lags(nodes, lowest, target):
         return (target,)
@@ -103,10 +103,22 @@ def _versions(nodes: Mapping[str, NodeVersions]) -> dict[str, Version]:
                     node.name,
                     f"{part} of version {text or 'unknown'}",
                     "a version of Kubernetes",
-                    "see what runs there: appliance status",
+                    f"see what runs there: appliance status{_otherwise(node)}",
                 )
             found[f"{node.name}: {part}"] = read[part]
     return found
+
+
+def _or_without(nodes: Mapping[str, NodeVersions], at: str) -> str:
+    name = at.partition(":")[0]
+    return "" if nodes[name].control_plane else f", or --without {name}"
+
+
+def _otherwise(node: NodeVersions) -> str:
+    """What else helps where a version cannot be read; a worker may say anything of itself."""
+    if node.control_plane:
+        return "; kubeadm keeps the manifests that it replaced in /etc/kubernetes/tmp on that node"
+    return f", or --without {node.name}"
 
 
 def _lags(nodes: Mapping[str, NodeVersions], lowest: Version, target: Hop) -> bool:

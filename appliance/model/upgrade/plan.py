@@ -129,12 +129,14 @@ class Situation:
         away: node -> why its machine did not answer.
         mark: of an upgrade that is under way.
         mirrored: the release whose bundle the services node holds; empty: none, or unknown.
+        services: the node that serves the bundle.
     """
 
     nodes: Mapping[str, NodeVersions | None]
     away: Mapping[str, str] = field(default_factory=dict)
     mark: UpgradeMark | None = None
     mirrored: str = ""
+    services: str = ""
 
 
 def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, Hop]) -> UpgradePlan:
@@ -192,6 +194,14 @@ def _of_options(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
                 "a worker: every control-plane node must have the release",
                 "leave this option out, and repair the node first",
             )
+        elif name == found.services:
+            yield Refusal(
+                name,
+                CHECK,
+                "--without with the services node",
+                "a worker that serves no other node: every node gets the release from this one",
+                "leave this option out, and repair the node first",
+            )
     mark = found.mark
     if mark is not None and not mark.over and mark.release != options.to:
         yield Refusal(
@@ -199,7 +209,7 @@ def _of_options(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
             CHECK,
             mark.sentence(),
             f"no other upgrade before the one to {options.to}",
-            f"end it first: {mark.command}",
+            f"end it first: {mark.command}" if mark.is_readable else mark.command,
         )
 
 
@@ -207,20 +217,21 @@ def _of_nodes(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
     for name, node in found.nodes.items():
         if name in options.without:
             continue
-        leave = "" if node is not None and node.control_plane else f", or --without {name}"
+        is_worker = node is None or not node.control_plane
+        leave = f", or --without {name}" if is_worker else ""
         if name in found.away:
             yield Refusal(
                 name,
                 CHECK,
                 found.away[name].removeprefix(f"{name}: "),
                 "an answer",
-                f"bring it up: ping it{leave}",
+                f"bring it up: ping it{leave or f'; if it is lost: appliance node remove {name}'}",
             )
         elif node is None:
             yield Refusal(
                 name, CHECK, "no member of the cluster", "a member", f"appliance install{leave}"
             )
-        elif node.maintenance is not None and not node.out_for(options.to):
+        elif node.maintenance is not None and not (found.mark and node.out_for(options.to)):
             yield Refusal(
                 name,
                 CHECK,
@@ -326,7 +337,8 @@ def _control_plane(hop: Hop, nodes: Mapping[str, NodeVersions]) -> Iterator[Upgr
     members = [node for node in nodes.values() if node.control_plane]
     old = {node.name: _old_parts(node, tag) for node in members}
     # kubeadm apply ends with kube-proxy, whose pods then follow one by one: one shows its end.
-    proxies = {n.kube_proxy for n in nodes.values() if n.kube_proxy is not None}
+    # A worker's kubelet can make a pod that looks like it, so only the control plane's count.
+    proxies = {node.kube_proxy for node in members if node.kube_proxy is not None}
     applied = (tag in proxies or not proxies) and any(not parts for parts in old.values())
     # One that was killed half-way goes first, so that no two nodes are half-way.
     members.sort(key=lambda node: not 0 < len(old[node.name]) < len(node.parts))

@@ -22,9 +22,12 @@ from appliance.model.components.control_plane.renewal import (
     renewal_inventory,
 )
 from appliance.model.plan.play import Play
+from appliance.model.plan.under_upgrade import under_way
 from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Refusal
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
@@ -79,13 +82,19 @@ def renew_certificates(
     observed, look = observe(request.site, session.nodes, session.cluster)
     require_evidence(observed.node_facts)
     plan = plan_renewal(request.site, observed, look, request.within_days, request.without)
-    refuse(plan.refusals)
+    refuse((*_under_way(request.site, observed, plan), *plan.refusals))
     if request.dry_run or not plan.renewals:
         return RenewalResult(plan)
     require_confirmed(confirm(plan))
     with session.lock:
         _carry_out(request, session, plan)
     return RenewalResult(plan, done=True)
+
+
+def _under_way(site: Site, observed: Observed, plan: RenewalPlan) -> tuple[Refusal, ...]:
+    """An upgrade renews them itself; where one has expired, it may need this command to go on."""
+    due = plan.renewals and not any(renewal.has_expired for renewal in plan.renewals)
+    return under_way(site, observed.cluster) if due else ()
 
 
 def _carry_out(request: RenewalRequest, session: Session, plan: RenewalPlan) -> None:

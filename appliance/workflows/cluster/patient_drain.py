@@ -5,7 +5,7 @@ During an upgrade the API server restarts, so one request without an answer is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from appliance.errors import ClusterError, LeaseLost, NodeUnreachable
@@ -44,6 +44,10 @@ class PatientDrain:
         """Everything that a forecast needs."""
         return self._ask(lambda: self._drain.view(node))
 
+    def views(self, asked: Sequence[str]) -> Mapping[str, DrainView]:
+        """The same of several nodes."""
+        return self._ask(lambda: self._drain.views(asked))
+
     def pods_on(self, node: str) -> tuple[PodOnNode, ...]:
         """The node's own pods."""
         return self._ask(lambda: self._drain.pods_on(node))
@@ -60,8 +64,20 @@ class PatientDrain:
         self._ask(lambda: self._drain.mark(node, maintenance, cordon=cordon, ours=ours))
 
     def clear(self, node: str, *, uncordon: bool, ours: Collection[Maintenance | None]) -> None:
-        """Remove our annotation, and the cordon with it."""
-        self._ask(lambda: self._drain.clear(node, uncordon=uncordon, ours=ours))
+        """Remove our annotation, and the cordon with it.
+
+        Where an answer was lost it may be removed already, by us.
+        """
+        expected: list[Maintenance | None] = list(ours)
+
+        def clear() -> None:
+            try:
+                self._drain.clear(node, uncordon=uncordon, ours=expected)
+            except ClusterError:
+                expected.append(None)
+                raise
+
+        self._ask(clear)
 
     def taint(self, node: str, *, on: bool, ours: Collection[Maintenance | None]) -> None:
         """Add or remove the drain taint."""

@@ -8,11 +8,18 @@ laptop. What must not be here: the path (:mod:`appliance.model.upgrade`), or how
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import Interrupted, StepNotVerified
+from appliance.errors import (
+    ClusterError,
+    Interrupted,
+    NodeUnreachable,
+    Refused,
+    StepNotVerified,
+)
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_UPGRADE, UPGRADE
@@ -83,10 +90,16 @@ def upgrade(
         drain=PatientDrain(session.drain, session.clock),
         journal=OneRun(session.journal) if not request.dry_run else session.journal,
     )
+    whole = request.desired.site
     request = replace(request, desired=without_left_out(request))
-    observed = observe_patiently(request, session)
-    mark = mark_of(observed.cluster)
-    plan = plan_upgrade(request.options, situation(request, observed, mark), request.hops)
+
+    def look() -> tuple[Observed, UpgradeMark | None, UpgradePlan]:
+        observed = observe_patiently(request, session)
+        mark = mark_of(observed.cluster)
+        found = situation(request, whole, observed, mark)
+        return observed, mark, plan_upgrade(request.options, found, request.hops)
+
+    observed, mark, plan = look()
     forecasts = foresee(plan, session)
     under_way = mark is not None and not mark.over
     # In the middle a node of ours is out, and its pods are on the move: each eviction judges anew.
@@ -105,8 +118,46 @@ def upgrade(
     require_bundle(request)
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
-        ended = _Run(request, session, plan, observed, mark).carry_out(asked_to_pause)
+        run = _Run(request, session, plan, observed, mark)
+        # A person may take an hour to answer; another laptop may have been at work meanwhile.
+        ended = run.carry_out(asked_to_pause, lambda: _as_shown(found, *look()))
     return replace(found, done=True, ended=ended)
+
+
+def _as_shown(
+    found: UpgradeResult, observed: Observed, mark: UpgradeMark | None, plan: UpgradePlan
+) -> Observed:
+    """What is observed now, where it leads to the plan that was shown.
+
+    Raises:
+        Refused: it does not; nothing was changed.
+    """
+    shown, now = (
+        [(step.kind, step.release, step.nodes, step.action) for step in (*one.steps, *one.rest)]
+        for one in (found.plan, plan)
+    )
+    if (shown, found.mark) != (now, mark) or plan.refusals:
+        raise Refused(
+            "the cluster has changed since the plan was shown: nothing was changed",
+            hint="run the same command again: it shows the plan from what runs now",
+            details=[refusal.sentence() for refusal in plan.refusals],
+        )
+    return observed
+
+
+@contextmanager
+def _begun() -> Iterator[None]:
+    """Once the mark is written, no error says that nothing was changed.
+
+    Raises:
+        ClusterError: in place of what refuses, or could not be reached, before a change.
+    """
+    try:
+        yield
+    except (Refused, NodeUnreachable) as error:
+        raise ClusterError(
+            error.message, hint=error.hint or AGAIN, details=(*error.details, AGAIN)
+        ) from error
 
 
 class _Run:
@@ -141,26 +192,35 @@ class _Run:
     def _site(self) -> Site:
         return self._request.desired.site
 
-    def carry_out(self, asked_to_pause: Callable[[], bool]) -> bool:
+    def carry_out(
+        self, asked_to_pause: Callable[[], bool], look_again: Callable[[], Observed]
+    ) -> bool:
         """Run the steps; return whether every node has the release then.
 
+        Args:
+            asked_to_pause: whether the operator did.
+            look_again: what is observed once the site is ours; it refuses another plan.
+
         Raises:
+            Refused: the plan is another one now; nothing was changed.
             Interrupted: the operator asked for a pause; no step was cut short.
         """
         self._recorder.begin()
+        self._observed = look_again()
         self._prove_snapshot()
         self._write_mark()
-        carry(self._request, self._session)
-        self._session.choose_release(self._request.options.to)
-        for step in self._plan.steps:
-            if asked_to_pause():
-                raise Interrupted(
-                    f"paused before: {step.title}: {', '.join(step.nodes) or self._site.name}; "
-                    "no node is out of service",
-                    hint="to go on: run the same command again",
-                )
-            self._step(step)
-        return self._end()
+        self._write_site()
+        with _begun():
+            carry(self._request, self._session)
+            for step in self._plan.steps:
+                if asked_to_pause():
+                    raise Interrupted(
+                        f"paused before: {step.title}: {', '.join(step.nodes) or self._site.name}; "
+                        f"{self._out()}",
+                        hint="to go on: run the same command again",
+                    )
+                self._step(step)
+            return self._end()
 
     def _prove_snapshot(self) -> None:
         """Save etcd and restore it once, before the first change; nothing where nothing is new."""
@@ -183,6 +243,24 @@ class _Run:
             without=tuple(request.options.without),
         )
         self._annotate(mark)
+
+    def _out(self) -> str:
+        """The nodes that an earlier run left out of service, in words."""
+        found = versions_of(self._site, self._observed)
+        out = [n for n, one in found.items() if one and one.out_for(self._hop.release)]
+        return f"still out of service: {', '.join(out)}" if out else "no node is out of service"
+
+    def _write_site(self) -> None:
+        """Write the release into site.yml; the mark is first, so that a killed run is known of.
+
+        Raises:
+            Refused: it could not be written; the mark of this run is taken away.
+        """
+        try:
+            self._session.choose_release(self._request.options.to)
+        except Refused:
+            self._annotate(self._mark_before)
+            raise
 
     def _annotate(self, mark: UpgradeMark | None) -> None:
         value = mark.as_text() if mark else None

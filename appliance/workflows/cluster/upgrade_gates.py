@@ -123,10 +123,10 @@ def runai_version(desired: Desired, observed: Observed) -> str | Silence | None:
     The node that unpacked the vendor's bundle knows it; else the bundle, or its name, tells it.
     """
     settings, cluster = desired.site.settings.runai, observed.cluster
-    for facts in observed.node_facts.values():
-        found = (facts.at("runai.bundle") or {}).get("version")
-        if found:
-            return str(found)
+    facts = observed.node_facts.get(desired.site.vendor_node.name)
+    found = (facts.at("runai.bundle") or {}).get("version") if facts else None
+    if found:
+        return str(found)
     if not isinstance(cluster, Cluster):
         return Silence("no API server answers")
     if not any(release.namespace in RUNAI_NAMESPACES for release in cluster.releases):

@@ -19,6 +19,7 @@ from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import look_patiently, require_evidence
 
 if TYPE_CHECKING:
+    from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
     from appliance.model.state.upgrade import UpgradeMark
@@ -81,8 +82,13 @@ class UpgradeResult:
 
 
 def without_left_out(request: UpgradeRequest) -> Desired:
-    """The desired state without the nodes that are left out: nothing looks at them."""
-    site, left = request.desired.site, request.options.without
+    """The desired state without the nodes that are left out: nothing looks at them.
+
+    Nodes without which there is no site stay; the plan refuses them.
+    """
+    site = request.desired.site
+    left = set(request.options.without) - {node.name for node in site.control_plane}
+    left.discard(site.services_node.name)
     nodes = tuple(node for node in site.nodes if node.name not in left)
     release = request.options.to
     return replace(request.desired, site=replace(site, nodes=nodes), upgrading=release)
@@ -110,28 +116,41 @@ def observe_patiently(request: UpgradeRequest, session: Session) -> Observed:
         session.clock.sleep(POLL_SECONDS)
 
 
-def situation(request: UpgradeRequest, observed: Observed, mark: UpgradeMark | None) -> Situation:
-    """What the plan is made from."""
+def situation(
+    request: UpgradeRequest, whole: Site, observed: Observed, mark: UpgradeMark | None
+) -> Situation:
+    """What the plan is made from; ``whole`` has the nodes that are left out as well."""
     desired = request.desired
     services = observed.node_facts.get(desired.site.services_node.name)
     digest = services.at("artifacts.bundle_digest") if services else None
     manifest = desired.manifest
     held = manifest is not None and digest is not None and digest == desired.bundle_digest
     return Situation(
-        versions_of(desired.site, observed),
+        versions_of(whole, observed),
         {fault.node: fault.reason for fault in observed.faults},
         mark,
         manifest.release if manifest is not None and held else "",
+        desired.site.services_node.name,
     )
 
 
 def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:
-    """Node -> what its eviction will do, of each node that goes out of service."""
-    names = [name for step in plan.steps if step.kind == "nodes" for name in step.nodes]
-    found = {}
-    for name in dict.fromkeys(names):
-        view = session.drain.view(name)
-        found[name] = forecast(name, view.pods, view.budgets, view.nodes)
+    """Node -> what its eviction will do, of each node that goes out of service.
+
+    The others of its batch are out with it, so they take none of its pods.
+    """
+    found: dict[str, Forecast] = {}
+    steps = [step for step in plan.steps if step.kind == "nodes"]
+    names = list(dict.fromkeys(name for step in steps for name in step.nodes))
+    views = session.drain.views(names) if names else {}
+    for step in steps:
+        for name in step.nodes:
+            view = views[name]
+            nodes = [
+                replace(node, unschedulable=True) if node.name in step.nodes else node
+                for node in view.nodes
+            ]
+            found.setdefault(name, forecast(name, view.pods, view.budgets, nodes))
     return found
 
 

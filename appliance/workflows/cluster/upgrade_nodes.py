@@ -83,8 +83,13 @@ class Batches:
             raise error
 
     def _empty(self, step: UpgradeStep) -> None:
-        """Cordon the batch, so that no pod moves twice; then empty one node after the other."""
+        """Cordon the batch, so that no pod moves twice; then empty one node after the other.
+
+        Where that fails the nodes that this run took out are given back: nothing was changed there.
+        One that was out before is not: an earlier run may have left it half renewed.
+        """
         begun: list[str] = []
+        out = [n for n in step.nodes if self.session.drain.view(n).maintenance is not None]
         try:
             for name in step.nodes if len(step.nodes) > 1 else ():
                 begun.append(name)
@@ -95,7 +100,9 @@ class Batches:
         except LeaseLost:
             raise
         except (Exception, KeyboardInterrupt) as stopped:
-            back = [sentence for name in begun if (sentence := self._give_back(name))]
+            ours = [name for name in begun if name not in out]
+            back = [sentence for name in ours if (sentence := self._give_back(name))]
+            back += [f"{name} stays out of service, as it was before; {AGAIN}" for name in out]
             if isinstance(stopped, ApplianceError):
                 stopped.details = (*stopped.details, *back)
             raise

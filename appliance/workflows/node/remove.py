@@ -30,11 +30,13 @@ from appliance.model.node.removal import (
     plan_removal,
 )
 from appliance.model.plan.play import Play
+from appliance.model.plan.under_upgrade import under_way
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.node_metadata import merged, metadata_of
+from appliance.model.state.plan import Refusal
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.member_records import read_all_records
@@ -100,7 +102,7 @@ def node_remove(
         )
     run = _Removal(request, session)
     plan = run.plan()
-    refuse(plan.refusals)
+    refuse((*run.under_way(), *plan.refusals))
     forecast = session.emptying.forecast(plan.node) if plan.drain else ()
     if request.dry_run or plan.is_empty:
         return RemoveResult(plan, forecast)
@@ -155,6 +157,13 @@ class _Removal:
             ),
             removed=self._record.removed,
         )
+
+    def under_way(self) -> tuple[Refusal, ...]:
+        """An upgrade needs each control-plane node that works; one that is lost may be removed."""
+        member = self._cluster.nodes.get(self._node.name)
+        if self._node not in self._site.control_plane or member is None or not member.ready:
+            return ()
+        return under_way(self._site, self._cluster)
 
     def _ask_bmc(self, observed: Observed, cluster: Cluster) -> BmcReport | None:
         """The BMC's report of a member whose machine does not answer."""

@@ -16,6 +16,7 @@ from appliance.model.node.answering import AnsweringMachine, answering_as
 from appliance.model.plan.judging import judge
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
+from appliance.model.plan.under_upgrade import renewed_later
 from appliance.model.site.settings import Node
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts, facts_digest
@@ -25,6 +26,7 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import PlannedStep
+from appliance.model.state.upgrade import REASON
 from appliance.workflows.node.maintenance.marks import Marks
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.gpu_test import require_gpus
@@ -297,12 +299,12 @@ class _Run:
 
     def _wait_until_whole(self) -> Observed:
         """Look until the post-conditions of a member in service are observed on the node."""
-        session, desired = self._session, self._request.desired
+        session = self._session
         seconds = [READY_SECONDS, *(BY_NAME[step].patience_seconds for step in self._steps())]
         patience = Patience(session.clock, max(seconds))
         while True:
             observed, faults = self._look()
-            only = frozenset({self._name})
+            only, desired = frozenset({self._name}), self._judged_by(observed)
             open_points = [
                 *faults,
                 *(
@@ -321,6 +323,16 @@ class _Run:
                 )
             session.observer.verifying("return: test", open_points[0])
             session.clock.sleep(POLL_SECONDS)
+
+    def _judged_by(self, observed: Observed) -> Desired:
+        """What is asked of the node: not the release where an upgrade renews it later.
+
+        Otherwise a node that a person maintains meanwhile could neither return nor be upgraded.
+        """
+        ours = self._mark.reason.startswith(REASON)
+        lags = not ours and renewed_later(self._name, observed.cluster)
+        lagging = frozenset({self._name} if lags else ())
+        return replace(self._request.desired, lagging=lagging)
 
     def _steps(self) -> tuple[str, ...]:
         """The steps that concern this node, on a site that has them."""

@@ -33,6 +33,7 @@ from appliance.model.components.runai.upgrade.variables import upgrade_variables
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.planner import choose
 from appliance.model.plan.play import Play
+from appliance.model.plan.under_upgrade import under_way
 from appliance.model.state.desired import Desired
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.node_state import in_maintenance
@@ -100,7 +101,7 @@ def upgrade_runai(
     volumes = session.read_claimed_volumes()
     findings = session.preflight(desired, observed.node_facts, observed)
     plan = plan_upgrade(desired, observed, volumes, findings)
-    refuse(plan.refusals)
+    refuse((*(under_way(desired.site, observed.cluster) if plan.steps else ()), *plan.refusals))
     if request.dry_run or not plan.steps:
         return RunaiUpgradeResult(plan, differences=_differences(desired, observed))
     require_confirmed(confirm(plan))

@@ -187,6 +187,9 @@ class Drain(Protocol):
             ClusterError: the API refused, or knows no such node.
         """
 
+    def views(self, asked: Sequence[str]) -> Mapping[str, DrainView]:
+        """The same of several nodes, in as many requests as of one."""
+
     def pods_on(self, node: str) -> tuple[PodOnNode, ...]:
         """The node's own pods, in one request: nothing is known of their siblings and volumes.
 

@@ -89,6 +89,17 @@ def test_a_pod_that_was_asked_to_end_is_no_other_copy(serve: Any) -> None:
     assert drain.view("w1").pods[0].siblings == 1
 
 
+def test_several_nodes_are_told_as_each_of_them(serve: Any) -> None:
+    names = ("cp1", "w1", "w2")
+    pods = [_pod(f"web-{n}", name) for n, name in enumerate(("w1", "w1", "w2"))]
+    pods.append(_etcd("cp1", ready=False))
+    drain = KubernetesDrain(serve(Api([_node(name) for name in names], pods)))
+    assert drain.views(names) == {name: drain.view(name) for name in names}
+    assert [pod.siblings for pod in drain.views(names)["w2"].pods] == [2]
+    with pytest.raises(ApplianceError, match="w9: found no such node"):
+        drain.views(["w1", "w9"])
+
+
 def test_a_volume_on_the_nodes_disk_pins_its_pod(serve: Any) -> None:
     source = client.V1PersistentVolumeClaimVolumeSource(claim_name="data")
     volume = client.V1Volume(name="v", persistent_volume_claim=source)

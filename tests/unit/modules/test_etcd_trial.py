@@ -150,9 +150,11 @@ def test_no_trial_begins_without_space(
     assert list(trials.iterdir()) == []
 
 
-def running(proc: Path, pid: str, program: str, *words: str) -> Path:
+def running(proc: Path, pid: str, program: str, *words: str, socket: int = 0) -> Path:
     beside = proc / pid / "root/usr/local/bin"
     beside.mkdir(parents=True)
+    (proc / pid / "fd").mkdir()
+    (proc / pid / "fd/3").symlink_to(f"socket:[{socket}]")
     (proc / pid / "exe").symlink_to(program)
     (proc / pid / "cmdline").write_bytes("\0".join(words).encode())
     return beside
@@ -163,18 +165,43 @@ def test_the_programs_are_those_of_the_etcd_with_the_nodes_data(
 ) -> None:
     proc, live = tmp_path / "proc", f"--data-dir={tmp_path / 'etcd'}"
     monkeypatch.setattr(trial, "PROC", proc)
+    listening(proc, (2379, "0A", 7), (2379, "01", 8), (2380, "0A", 9))
     etcd = "/usr/local/bin/etcd"
     running(proc, "10", "/usr/bin/bash", "bash", live)
-    running(proc, "11", etcd, "etcd", "--data-dir=/srv/theirs")
+    running(proc, "11", etcd, "etcd", "--data-dir=/srv/theirs", socket=7)
     with pytest.raises(trial.TrialError, match="no etcd with the data folder"):
         trial.running_programs()
-    beside = running(proc, "12", etcd, "etcd", live)
+    beside = running(proc, "12", etcd, "etcd", live, socket=7)
     with pytest.raises(trial.TrialError, match="neither etcdutl nor etcdctl"):
         trial.running_programs()
     (beside / "etcdutl").symlink_to("/usr/bin/false")
     (beside / "etcdctl").write_text("")
     found = trial.running_programs()
     assert found == (str(proc / "12/exe"), str(beside / "etcdctl"))
+
+
+def listening(proc: Path, *sockets: tuple[int, str, int]) -> None:
+    """Port, state and inode of each, as the kernel lists them."""
+    (proc / "net").mkdir(parents=True)
+    line = "   0: 0100007F:%04X 00000000:0000 %s 00000000:00000000 00:00000000 00000000 0 0 %d 1\n"
+    lines = [line % one for one in sockets]
+    (proc / "net/tcp").write_text("  sl  local_address rem_address   st\n" + "".join(lines))
+
+
+@pytest.mark.parametrize("socket", [0, 8, 9])
+def test_a_program_of_a_pod_that_looks_like_etcd_is_not_run_by_root(
+    socket: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc, live = tmp_path / "proc", f"--data-dir={tmp_path / 'etcd'}"
+    monkeypatch.setattr(trial, "PROC", proc)
+    listening(proc, (2379, "0A", 7), (2379, "01", 8), (2380, "0A", 9))
+    beside = running(proc, "12", "/usr/local/bin/etcd", "etcd", live, socket=socket)
+    (beside / "etcdutl").write_text("")
+    with pytest.raises(trial.TrialError, match="no etcd with the data folder"):
+        trial.running_programs()
+    genuine = running(proc, "99", "/usr/local/bin/etcd", "etcd", live, socket=7)
+    (genuine / "etcdutl").write_text("")
+    assert trial.running_programs() == (str(proc / "99/exe"), str(genuine / "etcdutl"))
 
 
 META = b"\x00" * 16

@@ -137,7 +137,11 @@ class RackDrain:
         self.rack = rack
         self.pods: dict[str, list[PodOnNode]] = {name: [] for name in rack.api.nodes}
         self.budgets: list[Budget] = []
-        self.silent = 0
+        self.listed = 0
+
+    def views(self, asked: Sequence[str]) -> dict[str, DrainView]:
+        self.listed += 1
+        return {name: self.view(name) for name in asked}
 
     def view(self, node: str) -> DrainView:
         found = self.rack.api.nodes[node]
@@ -252,9 +256,12 @@ class Bench:
         self.answer = True
 
     def upgrade(self, to: str = NEW, **more: Any) -> UpgradeResult:
+        asked_of = more.pop("confirm", lambda _found: self.answer)
+        choose = more.pop("choose_release", self.chosen.append)
+
         def confirm(found: UpgradeResult) -> bool:
             self.asked.append(found)
-            return self.answer
+            return bool(asked_of(found))
 
         changes = {
             key: more.pop(key)
@@ -277,7 +284,7 @@ class Bench:
             observer=self.observer,
             clock=self.clock,
             bundle=self.bundle,
-            choose_release=self.chosen.append,
+            choose_release=choose,
             upgrade_evidence=self.evidence,
         )
         return upgrade(request, session, confirm)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.state.upgrade import REASON
+from appliance.model.state.upgrade import REASON, UpgradeMark
 from appliance.model.upgrade.observed import PARTS, NodeVersions, skew
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradeStep, plan_upgrade
 from tests.unit.upgrade.situations import HOPS, NEW, maintenance, node, situation, words
@@ -45,6 +45,19 @@ def test_the_path_is_what_the_case_says(case: dict[str, Any]) -> None:
 def test_every_case_has_a_name_of_its_own() -> None:
     names = [case["case"] for case in CASES]
     assert len(names) == len(set(names)) > 50
+
+
+HINTS = [
+    ({"cp1": "1.23.5", "w1": {"kubelet": "unknown"}}, "--without w1"),
+    ({"cp1": "1.23.5", "w1": {"all": "1.23.5", "kubelet": "1.24.17"}}, "--without w1"),
+    ({"cp1": {"all": "1.23.5", "scheduler": ""}, "w1": "1.23.5"}, "/etc/kubernetes/tmp"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "way"), HINTS)
+def test_a_version_that_is_no_way_on_has_a_way_around(nodes: dict[str, Any], way: str) -> None:
+    (refusal,) = plan_upgrade(UpgradeOptions(NEW), situation({"nodes": nodes}), HOPS).refusals
+    assert way in refusal.hint
 
 
 Rack = dict[str, NodeVersions]
@@ -94,7 +107,8 @@ def settled(rack: Rack) -> Rack:
 def planned(at_once: int) -> Any:
     def plan(rack: Rack) -> Any:
         options = UpgradeOptions(NEW, max_unavailable=at_once)
-        found = plan_upgrade(options, Situation(dict(rack), mirrored=NEW), HOPS)
+        mark = UpgradeMark(NEW, "2026-01-01T00:00:00+00:00", "ada on laptop")
+        found = plan_upgrade(options, Situation(dict(rack), mark=mark, mirrored=NEW), HOPS)
         assert found.refusals == ()
         return found
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters.site.release_choice import choose_release, with_release
+from appliance.adapters.site.release_choice import choose_release, require_choosable, with_release
 from appliance.errors import Refused
 
 TEXTS = [
@@ -62,3 +64,48 @@ def test_what_cannot_be_changed_alone_is_refused(tmp_path: Path, text: str) -> N
     with pytest.raises(Refused, match="appliance_release"):
         choose_release(tmp_path, "b")
     assert path.read_text() == text
+
+
+def test_a_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    path = written(tmp_path / "shared", "appliance_release: a\n")
+    link = tmp_path / "group_vars/all/site.yml"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(path)
+    choose_release(tmp_path, "b")
+    assert link.is_symlink()
+    assert path.read_text() == "appliance_release: b\n"
+
+
+REFUSED = [
+    "appliance_release: a\nappliance_release: b\n",
+    "x: &a old\nappliance_release: *a\n",
+    "appliance_release: [a]\n",
+    "- appliance_release: a\n",
+    "appliance_release: a\n---\nappliance_release: a\n",
+    "appliance_release: 'a\n",
+    "<<: {appliance_release: a}\n",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("do", [choose_release, require_choosable])
+def test_a_file_of_another_form_is_refused_and_stays(
+    tmp_path: Path, text: str, do: Callable[[Path, str], None]
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(Refused, match=r"site\.yml"):
+        do(tmp_path, "c")
+    assert path.read_bytes() == text.encode()
+
+
+def test_it_is_known_beforehand_whether_the_file_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, "appliance_release: a\n")
+    require_choosable(tmp_path, "b")
+    assert path.read_text() == "appliance_release: a\n"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(Refused, match="could not be written"):
+        require_choosable(tmp_path, "b")
+    require_choosable(tmp_path, "a")

@@ -7,7 +7,8 @@ long a command waits (the workflow). Nothing is deleted here: pods go by the evi
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -75,15 +76,26 @@ class KubernetesDrain:
             NodeUnreachable: no API server answers.
             ClusterError: the API refused, or knows no such node.
         """
+        return self.views([node])[node]
+
+    def views(self, asked: Sequence[str]) -> Mapping[str, DrainView]:
+        """The same of several nodes: the cluster is listed once, however many they are.
+
+        Raises:
+            NodeUnreachable: no API server answers.
+            ClusterError: the API refused, or knows one of them not.
+        """
         from kubernetes.client import PolicyV1Api
 
         nodes = self._read("list_node").items
         names = [item.metadata.name for item in nodes]
-        if node not in names:
-            raise ClusterError(
-                f"{node}: found no such node in the cluster, expected one of {', '.join(names)}",
-                hint="appliance status",
-            )
+        for node in asked:
+            if node not in names:
+                raise ClusterError(
+                    f"{node}: found no such node in the cluster, expected one of "
+                    f"{', '.join(names)}",
+                    hint="appliance status",
+                )
         listed = self._read("list_pod_for_all_namespaces").items
         pods = tuple(pod_of(pod) for pod in listed)
         budgets = self._call(
@@ -91,19 +103,30 @@ class KubernetesDrain:
                 PolicyV1Api(self._client().api_client).list_pod_disruption_budget_for_all_namespaces
             )
         ).items
-        pinned = self._pinned([pod for pod in pods if pod.node == node])
-        found = {item.metadata.name: node_of(item, pods) for item in nodes}
-        own = found[node]
-        return DrainView(
-            node=node,
-            annotations=own.annotations,
-            unschedulable=own.unschedulable,
-            taints=own.taints,
-            ready=own.ready,
-            pods=tuple(_pod(pod, pods, pinned) for pod in listed if pod.spec.node_name == node),
-            budgets=tuple(_budget(budget, pods) for budget in budgets),
-            nodes=tuple(found.values()),
-        )
+        pinned = self._pinned([pod for pod in pods if pod.node in asked])
+        by_node: dict[str, list[Pod]] = {}
+        for pod in pods:
+            by_node.setdefault(pod.node or "", []).append(pod)
+        # What a node says of its own pods is all that is asked of them.
+        found = {
+            name: node_of(item, by_node.get(name, ()))
+            for name, item in zip(names, nodes, strict=True)
+        }
+        covered = tuple(_budget(budget, pods) for budget in budgets)
+        replicas = _replicas(pods)
+        return {
+            node: DrainView(
+                node=node,
+                annotations=found[node].annotations,
+                unschedulable=found[node].unschedulable,
+                taints=found[node].taints,
+                ready=found[node].ready,
+                pods=tuple(_pod(pod, replicas, pinned) for pod in by_node.get(node, ())),
+                budgets=covered,
+                nodes=tuple(found.values()),
+            )
+            for node in asked
+        }
 
     def pods_on(self, node: str) -> tuple[PodOnNode, ...]:
         """The node's own pods, in one request: nothing is known of their siblings and volumes.
@@ -114,7 +137,7 @@ class KubernetesDrain:
         """
         own = f"spec.nodeName={node}"
         found = self._read("list_pod_for_all_namespaces", field_selector=own).items
-        return tuple(_pod(pod, (), {}) for pod in found)
+        return tuple(_pod(pod_of(pod), {}, {}) for pod in found)
 
     def mark(
         self,
@@ -304,17 +327,20 @@ def _refused(what: str, error: ApiRefused | ApiSilent, *, writes: bool) -> Appli
     )
 
 
-def _pod(pod: Any, all_pods: Sequence[Pod], pinned: Mapping[str, str]) -> PodOnNode:
+def _replicas(pods: Sequence[Pod]) -> Mapping[Hashable, int]:
+    """How many ready pods an owner has, in all and on each node."""
+    found: Counter[Hashable] = Counter()
+    for pod in pods:
+        if pod.ready and pod.owner is not None:
+            found[pod.namespace, pod.owner] += 1
+            found[pod.namespace, pod.owner, pod.node] += 1
+    return found
+
+
+def _pod(own: Pod, replicas: Mapping[Hashable, int], pinned: Mapping[str, str]) -> PodOnNode:
     """A pod with what the rest of the cluster says of its move."""
-    own = pod_of(pod)
-    siblings = sum(
-        other.namespace == own.namespace
-        and other.owner == own.owner
-        and other.node != own.node
-        and other.ready
-        for other in all_pods
-        if own.owner is not None
-    )
+    everywhere = replicas.get((own.namespace, own.owner), 0)
+    siblings = everywhere - replicas.get((own.namespace, own.owner, own.node), 0)
     claims = (f"{own.namespace}/{claim}" for claim in own.claims)
     why = own.confined or next((pinned[claim] for claim in claims if claim in pinned), "")
     return PodOnNode(**vars(own), siblings=siblings, pinned=why)

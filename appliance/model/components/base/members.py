@@ -59,7 +59,7 @@ def member_faults(
         return
     if not member.ready:
         yield f"is not Ready: {member.not_ready_reason or 'no reason given'}"
-    elif member.version != desired.kubernetes_version:
+    elif member.version != desired.kubernetes_version and node.name not in desired.lagging:
         yield f"its kubelet is {member.version}, not {desired.kubernetes_version}"
     if member.internal_ip and member.internal_ip != node.ip:
         yield f"its InternalIP in the cluster is {member.internal_ip}, not {node.ip}"

@@ -43,7 +43,11 @@ def shown(value: object) -> str:
     """A value for people, in one line and not without end."""
     if value is ABSENT:
         return "absent"
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    except (TypeError, ValueError, RecursionError):
+        # YAML has keys and numbers that JSON lacks, and a node may write anything.
+        text = f"a {type(value).__name__} that no kubelet reads"
     text = " ".join(text.split()) or '""'
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _MINOR: Final = re.compile(r"(\d{1,3})\.(\d{1,4})")
 # What is named one by one; the rest is counted.
 MOST_NAMED: Final = 20
+# Each has to be acknowledged by name, so most of them are named.
+MOST_LOSSES: Final = 100
 _BUNDLE: Final = Point("bundle", "the verified bundle of the first release on the way")
 _RUNAI: Final = Point("runai", "a version of Run:ai that runs on every Kubernetes on the way")
 _OPERATOR: Final = Point("gpu-operator", "a GPU Operator that runs on every Kubernetes on the way")
@@ -143,6 +146,9 @@ def dropped(evidence: Evidence) -> tuple[Gate, ...]:
     faults = [
         _lost(loss) for loss in found if not loss.carried and not _is_accepted(loss, evidence)
     ]
+    if len(faults) > MOST_LOSSES:
+        more = f"{len(faults) - MOST_LOSSES} more of them"
+        faults = [*faults[:MOST_LOSSES], _DROPPED.stop(more, "see these first, then ask again")]
     carried = sum(loss.carried for loss in found)
     accepted = len({loss.name for loss in found if not loss.carried})
     well = f"{carried} settings carried by site.yml, {accepted} given up by name"
@@ -154,7 +160,8 @@ def _is_accepted(loss: Loss, evidence: Evidence) -> bool:
 
 
 def _lost(loss: Loss) -> Gate:
-    cure = f"to give it up: --accept-loss {loss.name}"
+    # A worker chooses the keys of its file, and people paste the command.
+    cure = f"to give it up: --accept-loss {shlex.quote(loss.name)}"
     if loss.key_in_site:
         cure = f"to keep it: {loss.key_in_site} in site.yml; {cure}"
     return _DROPPED.stop(loss.sentence(), cure, loss.nodes[0] if len(loss.nodes) == 1 else "")

@@ -1,0 +1,102 @@
+"""Other commands while an upgrade is under way: which are refused, and which must not be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.errors import PreflightFailed, StepNotVerified
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.upgrade import ANNOTATION, UpgradeMark
+from tests.fakes import FakeRack
+from tests.unit.certificates.rack import rack as certificates
+from tests.unit.certificates.test_renew_workflow import Site as Renewing
+from tests.unit.life.rack import Bench as Maintaining
+from tests.unit.membership.test_node_remove import Bench as Removing
+from tests.unit.runai.test_runai_upgrade import Bench as UpgradingRunai
+
+MARK = UpgradeMark("k8s-1.23.17-r1", "2026-01-01T00:00:00+00:00", "ada on laptop")
+
+
+def marked(rack: FakeRack, mark: UpgradeMark = MARK) -> None:
+    change(rack, "cp1", annotations={ANNOTATION: mark.as_text()})
+
+
+def change(rack: FakeRack, name: str, **changes: Any) -> None:
+    assert isinstance(rack.cluster, Cluster)
+    nodes = rack.cluster.nodes
+    rack.cluster = replace(rack.cluster, nodes={**nodes, name: replace(nodes[name], **changes)})
+
+
+def test_certificates_are_not_renewed_but_where_one_has_expired() -> None:
+    site = Renewing(certificates(cp1={"server": 5}))
+    marked(site.rack)
+    with pytest.raises(PreflightFailed, match="is under way"):
+        site.renew()
+    assert site.played == []
+    expired = Renewing(certificates(cp1={"server": -1}))
+    marked(expired.rack)
+    assert expired.renew().done
+
+
+def test_certificates_are_renewed_when_only_a_debt_is_left() -> None:
+    site = Renewing(certificates(cp1={"server": 5}))
+    marked(site.rack, replace(MARK, over=True, without=("w2",)))
+    assert site.renew().done
+
+
+def test_run_ai_is_not_upgraded() -> None:
+    bench = UpgradingRunai()
+    marked(bench.rack)
+    with pytest.raises(PreflightFailed, match="is under way"):
+        bench.upgrade()
+    assert bench.rack.plays == []
+
+
+def test_a_control_plane_node_that_works_is_not_removed_a_lost_one_and_a_worker_are() -> None:
+    bench = Removing(masters=3)
+    marked(bench.rack)
+    with pytest.raises(PreflightFailed, match="is under way"):
+        bench.remove("cp2")
+    assert (bench.steps, bench.rack.deleted) == ([], [])
+    assert bench.remove("w2").done
+    lost = Removing(masters=3, sick=("cp3",))
+    marked(lost.rack)
+    lost.die("cp3")
+    assert lost.remove("cp3", sworn=True).done
+
+
+@pytest.mark.parametrize(
+    ("mark", "returns"),
+    [
+        (None, False),
+        (MARK, True),
+        (replace(MARK, over=True, without=("w1",)), True),
+        (replace(MARK, over=True, without=("w2",)), False),
+    ],
+)
+def test_a_node_that_a_person_maintained_returns_with_its_old_kubelet(
+    mark: UpgradeMark | None, returns: bool
+) -> None:
+    bench = Maintaining()
+    bench.maintain()
+    change(bench.rack, "w1", version="v1.22.1")
+    if mark:
+        marked(bench.rack, mark)
+    if returns:
+        bench.bring_back()
+        assert bench.state == (False, (), False)
+        return
+    with pytest.raises(StepNotVerified, match="its kubelet is"):
+        bench.bring_back()
+
+
+def test_a_node_of_the_upgrade_returns_with_the_release_alone() -> None:
+    bench = Maintaining()
+    bench.maintain(reason="upgrade to k8s-1.23.17-r1")
+    change(bench.rack, "w1", version="v1.22.1")
+    marked(bench.rack)
+    with pytest.raises(StepNotVerified, match="its kubelet is"):
+        bench.bring_back()
