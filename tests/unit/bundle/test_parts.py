@@ -13,7 +13,8 @@ from appliance.adapters.bundle import parts_media
 from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.parts_media import part_fault
 from appliance.adapters.local.cache import Cache
-from appliance.builder.join import JOINING, join_parts
+from appliance.builder.join import join_parts
+from appliance.builder.joining import JOINING
 from appliance.builder.parts import PartsResult, parts_folder, write_parts
 from appliance.errors import BuildFailed, BundleRefused, Refused
 from appliance.model.bundle.carry.have import HaveList
