@@ -43,7 +43,7 @@ def test_a_delta_that_was_joined_is_not_called_the_whole_bundle(media: Media) ->
     assert BundleDirectory(media.target).faults() == ()
     with pytest.raises(Refused, match="as a delta, and these are parts of the whole bundle") as no:
         media.join(*all_of(media))
-    assert "--to" in no.value.hint
+    assert "--to" in str(no.value.hint)
 
 
 def _before_the_index(folder: Path) -> None:

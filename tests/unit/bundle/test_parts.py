@@ -145,6 +145,7 @@ def test_parts_of_another_size_or_a_strangers_folder_are_not_touched(
         write_parts(BundleDirectory(maker.directory), 900, quiet)
     assert contents(media.cut.folder) == before
     (media.cut.folder / INDEX).unlink()
+    (media.cut.folder / "thesis.docx").write_text("years")
     with pytest.raises(Refused, match="is not empty and holds no parts"):
         write_parts(BundleDirectory(maker.directory), SIZE, quiet)
 

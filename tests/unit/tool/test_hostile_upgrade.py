@@ -104,7 +104,7 @@ def test_a_whole_environment_that_no_longer_starts_is_not_the_end(machine: Machi
     machine.broken[program] = "bad interpreter"
     with pytest.raises(CommandFailed) as failed:
         machine.upgrade()
-    assert f"mv {whole} " in failed.value.hint
+    assert f"mv {whole} " in str(failed.value.hint)
     whole.rename(machine.folder / "aside")
     machine.broken.clear()
     assert machine.upgrade().outcome == "switched"
@@ -121,7 +121,7 @@ def test_root_does_not_upgrade_the_tool_of_a_user(
     machine.offer()
     with pytest.raises(Refused, match="belongs to another user, and this is root") as refused:
         machine.upgrade()
-    assert "sudo -u" in refused.value.hint
+    assert "sudo -u" in str(refused.value.hint)
     assert machine.in_use() == OLD
     assert not list(machine.folder.glob("*tool-*"))
 
