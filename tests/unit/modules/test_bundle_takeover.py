@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.unit.modules.test_bundle_store import OLD, Services, layout
+from tests.unit.modules.test_bundle_store import NEW, OLD, Services, layout
 
 
 @pytest.fixture
@@ -57,3 +58,11 @@ def test_an_empty_folder_with_nothing_in_the_store_makes_way(node: Services) -> 
     assert node.prove(digest) == []
     node.serve(digest)
     assert str(node.current.readlink()) == f"bundles/{digest}"
+
+
+def test_the_last_bundle_there_is_stays_where_the_served_one_was_deleted(node: Services) -> None:
+    """The marker and the link still name the one that somebody deleted by hand."""
+    old, new = node.hold(OLD), node.hold(NEW)
+    node.serve(new)
+    shutil.rmtree(node.store / new)
+    assert "is not there" in node.removal(old).refusal()
