@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import socket
@@ -45,6 +46,11 @@ _UNPACKED_FACTOR: Final = 1.4
 _BARE_BYTES: Final = 60_000_000
 _WHEELS: Final = "wheels-of-the-bundle"
 _FILES_AT_ONCE: Final = 1 << 20
+# A line of requirements.txt: project and version, for which Pythons, and the digests.
+_PINNED: Final = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_]+( ; [A-Za-z0-9_.\"= ]+)?"
+    r"( --hash=sha256:[0-9a-f]{64})+"
+)
 
 
 Words = Sequence[str | os.PathLike[str]]
@@ -173,6 +179,7 @@ class Maker:
         self._note("copying the wheels, and comparing their digests")
         for file in (*self._tool.wheels, self._tool.requirements):
             self._copy(file, wheels)
+        _require_plain(wheels / Path(self._tool.requirements.path).name)
         # pip unpacks there: a small /tmp is no reason to fail.
         scratch = wheels / "tmp"
         make_folder(scratch)
@@ -273,6 +280,20 @@ def _claim(folder: Path, receipt: Receipt) -> None:
     new.chmod(0o755)
     write_receipt(new, receipt, whole=False)
     new.rename(folder)
+
+
+def _require_plain(requirements: Path) -> None:
+    """Refuse a list with anything but wheels: options in it overrule those of the command line.
+
+    Raises:
+        BundleRefused: a line is something else.
+    """
+    text = requirements.read_text(encoding="ascii", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not _PINNED.fullmatch(line):
+            raise BundleRefused(
+                f"{requirements.name}:{number} is not a wheel with its digest", hint=DAMAGED
+            )
 
 
 def _is_just_begun(folder: Path) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from appliance.adapters.tool import making
 from appliance.adapters.tool import place as place_module
 from appliance.adapters.tool.environment import RECEIPT, read_receipt
+from appliance.builder.wheel_needs import requirements
 from appliance.errors import BundleRefused, CommandFailed, Refused
 from appliance.model.bundle.tool import unfit_wheels
 from appliance.workflows.self.upgrade import go_back
@@ -164,3 +165,36 @@ def test_a_bundle_does_not_choose_which_program_is_started(machine: Machine, ver
 def test_a_wheel_for_no_python_at_all_is_only_unfit() -> None:
     wheels = ["odd-1-cp3x-abi3-any.whl", "odder-1-cp3-abi3-linux_x86_64.whl"]
     assert unfit_wheels(wheels, "3.11", ()) == (wheels[1],)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://elsewhere.example/simple",
+        "-r /etc/passwd",
+        "appliance @ file:///media/stick/other.whl --hash=sha256:" + "0" * 64,
+        "appliance==0.2.0",
+        "appliance==0.2.0 --config-settings=a=b --hash=sha256:" + "0" * 64,
+        "appliance==0.2.0 \\",
+    ],
+)
+def test_a_list_of_wheels_that_gives_pip_another_order_is_refused(
+    machine: Machine, line: str
+) -> None:
+    """Options in the list overrule those of the command line, as --no-index."""
+    offer = machine.offer(requirements_end=line)
+    with pytest.raises(BundleRefused, match=r"requirements\.txt:2 is not a wheel with its digest"):
+        machine.upgrade(offer)
+    assert not [words for words in machine.started if "install" in words]
+    assert machine.in_use() == OLD
+    assert not list(machine.folder.glob("*tool-*"))
+
+
+def test_what_a_build_writes_is_a_plain_list(tmp_path: Path) -> None:
+    """With markers, several digests and local versions."""
+    names = ["b_c-1.0+cu_1-py3-none-any.whl", "a-1-cp311-cp311-manylinux_2_17_x86_64.whl",
+             "a-1-cp312-cp312-manylinux_2_17_x86_64.whl", "z.y-2.0rc1-py3-none-any.whl"]  # fmt: skip
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(requirements(dict.fromkeys(names, "0" * 64)))
+    making._require_plain(listed)
+    assert " ; python_version" in listed.read_text()
