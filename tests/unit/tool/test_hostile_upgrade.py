@@ -192,8 +192,12 @@ def test_a_list_of_wheels_that_gives_pip_another_order_is_refused(
 
 def test_what_a_build_writes_is_a_plain_list(tmp_path: Path) -> None:
     """With markers, several digests and local versions."""
-    names = ["b_c-1.0+cu_1-py3-none-any.whl", "a-1-cp311-cp311-manylinux_2_17_x86_64.whl",
-             "a-1-cp312-cp312-manylinux_2_17_x86_64.whl", "z.y-2.0rc1-py3-none-any.whl"]  # fmt: skip
+    names = [
+        "b_c-1.0+cu_1-py3-none-any.whl",
+        "a-1-cp311-cp311-manylinux_2_17_x86_64.whl",
+        "a-1-cp312-cp312-manylinux_2_17_x86_64.whl",
+        "z.y-2.0rc1-py3-none-any.whl",
+    ]
     listed = tmp_path / "requirements.txt"
     listed.write_text(requirements(dict.fromkeys(names, "0" * 64)))
     making._require_plain(listed)
