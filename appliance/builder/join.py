@@ -7,14 +7,13 @@ medium was pulled is read again. ``manifest.json`` is written last: without it D
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO
 
 from appliance.adapters.bundle.parts_media import (
     PartsDocuments,
@@ -26,27 +25,19 @@ from appliance.adapters.bundle.parts_media import (
     same_documents,
 )
 from appliance.adapters.local.plain_files import read_plain
-from appliance.adapters.local.state_files import COMMITTABLE, replace_file
+from appliance.builder.joining import JoiningFolder, State, alone_in
 from appliance.builder.space import require_space
 from appliance.errors import BuildFailed, BundleRefused, Refused
 from appliance.model.bundle.carry.delta import DELTA
 from appliance.model.bundle.carry.parts import (
     INDEX,
-    PARTS_DELTA,
-    PARTS_MANIFEST,
-    PARTS_SIGNATURE,
     Segment,
     numbers_in_words,
     segments,
     travelling,
 )
 from appliance.model.bundle.manifest import MANIFEST, SIGNATURE
-from appliance.model.documents.strict_json import read_json
-
-# The folder in DIR that says how far it is; it holds the documents of the media.
-JOINING: Final = ".joining"
-_STATE: Final = "state.json"
-_MOST_STATE_BYTES: Final = 1 << 20
+from appliance.model.documents.strict_json import MOST_BYTES
 
 
 @dataclass(frozen=True)
@@ -60,19 +51,6 @@ class JoinResult:
 
     digest: str
     joined: tuple[int, ...]
-
-
-@dataclass
-class _State:
-    """How far a join is.
-
-    Attributes:
-        done: the parts whose bytes are in DIR.
-        seen: part -> where its file was last seen.
-    """
-
-    done: set[int] = field(default_factory=set)
-    seen: dict[int, str] = field(default_factory=dict)
 
 
 def join_parts(places: Sequence[Path], target: Path, note: Callable[[str], None]) -> JoinResult:
@@ -91,12 +69,17 @@ def join_parts(places: Sequence[Path], target: Path, note: Callable[[str], None]
     target = target.resolve()
     folders = _folders(places)
     documents = same_documents(folders)
-    if _is_joined(target, documents):
-        return JoinResult(documents.index.bundle, ())
-    _refuse_other(target, documents)
-    join = _Join(target, documents, note)
+    if _is_free(target, documents):
+        needed = sum(file.size for file in travelling(documents.manifest, documents.delta))
+        require_space(target, needed, "the joined bundle")
     try:
-        return join.carry_out(places, folders)
+        with alone_in(target):
+            # Another join may have ended meanwhile.
+            _is_free(target, documents)
+            if _is_joined(target, documents):
+                JoiningFolder(target).forget()
+                return JoinResult(documents.index.bundle, ())
+            return _Join(target, documents, note).carry_out(places, folders)
     except OSError as error:
         raise BuildFailed(
             f"{target} could not be written: {error.strerror or error}",
@@ -118,31 +101,65 @@ def _folders(places: Sequence[Path]) -> list[Path]:
 
 
 def _is_joined(target: Path, documents: PartsDocuments) -> bool:
+    """Whether the target is the bundle of these parts.
+
+    Raises:
+        Refused: it is that bundle without files that these parts bring.
+    """
     try:
-        return read_plain(target / MANIFEST, most_bytes=1 << 30) == documents.raw_manifest
+        if read_plain(target / MANIFEST, most_bytes=MOST_BYTES) != documents.raw_manifest:
+            return False
     except OSError:
         return False
+    # A delta has the manifest of its whole bundle. A target without the file is whole.
+    delta = _delta_in(target)
+    if delta in (None, documents.raw_delta):
+        return True
+    these = "another delta" if documents.delta else "the whole bundle"
+    raise Refused(
+        f"{target} is this bundle as a delta, and these are parts of {these}",
+        hint="nothing was changed there; name an empty or new directory with --to",
+    )
 
 
-def _refuse_other(target: Path, documents: PartsDocuments) -> None:
+def _delta_in(target: Path) -> bytes | None:
+    """The file that makes a bundle a delta; what cannot be read is like no other."""
+    try:
+        return read_plain(target / DELTA, most_bytes=MOST_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return b""
+
+
+def _is_free(target: Path, documents: PartsDocuments) -> bool:
+    """Whether a join can begin in the target; False where one began, or ended, before.
+
+    Raises:
+        Refused: the target holds something else.
+    """
     if not (target.exists() or target.is_symlink()):
-        return
+        return True
     if not target.is_dir():
         raise Refused(f"{target} is not a folder", hint="name an empty or new directory with --to")
-    if not any(target.iterdir()):
-        return
-    before = target / JOINING
-    if before.is_symlink() or not is_parts_folder(before):
+    if _is_joined(target, documents):
+        return False
+    before = JoiningFolder(target)
+    if not before.is_begun:
+        # A kill at the very beginning leaves the folder without its index.
+        if any(path != before.path or not before.is_ours for path in target.iterdir()):
+            raise Refused(
+                f"{target} is not empty, and no parts were joined there",
+                hint="nothing was changed there; name an empty or new directory with --to",
+            )
+        return True
+    other = read_documents(before.path)
+    if other.key != documents.key:
         raise Refused(
-            f"{target} is not empty, and no parts were joined there",
+            f"{target} is being joined from other parts: of bundle {other.index.bundle[:12]}",
             hint="nothing was changed there; name an empty or new directory with --to",
         )
-    if read_documents(before).raw_index != documents.raw_index:
-        raise Refused(
-            f"{target} is being joined from other parts: of bundle "
-            f"{read_documents(before).index.bundle[:12]}",
-            hint="nothing was changed there; name an empty or new directory with --to",
-        )
+    return False
 
 
 class _Join:
@@ -159,12 +176,14 @@ class _Join:
         self._cut: Sequence[tuple[Segment, ...]] = list(
             segments(self._files, self._index.part_bytes)
         )
-        self._state = _State()
+        self._folder = JoiningFolder(target)
+        self._state = State()
         self._faults: list[str] = []
 
     def carry_out(self, places: Sequence[Path], folders: Sequence[Path]) -> JoinResult:
         """Read what is missing and there; end the bundle if nothing is missing."""
-        self._begin()
+        self._folder.begin(self._documents)
+        self._state = self._folder.state(len(self._cut))
         found = _named(places, parts_in(folders, self._index))
         for number, paths in found.items():
             self._state.seen[number] = str(paths[0])
@@ -174,7 +193,7 @@ class _Join:
                 continue
             if any(self._read(number, path) for path in found.get(number, ())):
                 self._state.done.add(number)
-                self._keep()
+                self._folder.keep(self._state)
                 joined.append(number)
                 self._note(f"part {number} of {len(self._cut)} is joined")
         missing = [number for number in self._index.numbers if number not in self._state.done]
@@ -183,30 +202,6 @@ class _Join:
         self._require_whole()
         self._seal()
         return JoinResult(self._index.bundle, tuple(joined))
-
-    def _begin(self) -> None:
-        """Keep the media's documents in the target, and read how far an earlier call was."""
-        folder = self._target / JOINING
-        if not is_parts_folder(folder):
-            total = sum(file.size for file in self._files)
-            require_space(self._target, total, "the joined bundle")
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / PARTS_MANIFEST).write_bytes(self._documents.raw_manifest)
-            if self._documents.raw_delta is not None:
-                (folder / PARTS_DELTA).write_bytes(self._documents.raw_delta)
-            partial = folder / f".{INDEX}.partial"
-            partial.write_bytes(self._documents.raw_index)
-            partial.replace(folder / INDEX)
-        if self._documents.signature is not None:
-            (folder / PARTS_SIGNATURE).write_bytes(self._documents.signature)
-        self._state = _read_state(folder / _STATE, len(self._cut))
-
-    def _keep(self) -> None:
-        state: dict[str, Any] = {
-            "done": sorted(self._state.done),
-            "seen": {str(number): path for number, path in sorted(self._state.seen.items())},
-        }
-        replace_file(self._target / JOINING / _STATE, json.dumps(state) + "\n", mode=COMMITTABLE)
 
     def _read(self, number: int, path: Path) -> bool:
         """Write the bytes of a part to the files that it holds; whether all were right."""
@@ -236,7 +231,7 @@ class _Join:
         return True
 
     def _missing(self, missing: Sequence[int], places: Sequence[Path]) -> BuildFailed:
-        self._keep()
+        self._folder.keep(self._state)
         lines = [*self._faults]
         for number in missing:
             where = self._state.seen.get(number)
@@ -275,7 +270,7 @@ class _Join:
             if any(segment.path in wrong for segment in cut)
         ]
         self._state.done -= set(again)
-        self._keep()
+        self._folder.keep(self._state)
         raise BuildFailed(
             f"{self._target}: {_count(wrong)} from the bundle's manifest: parts "
             f"{numbers_in_words(again)} have to be read again",
@@ -286,18 +281,18 @@ class _Join:
 
     def _seal(self) -> None:
         """Write the documents, the manifest last, and forget how far it was."""
-        documents, folder = self._documents, self._target / JOINING
-        signature = folder / PARTS_SIGNATURE
-        if signature.is_file():
-            (self._target / SIGNATURE).write_bytes(signature.read_bytes())
+        documents, signature = self._documents, self._folder.signature()
+        if signature is not None:
+            (self._target / SIGNATURE).write_bytes(signature)
         if documents.raw_delta is not None:
             (self._target / DELTA).write_bytes(documents.raw_delta)
         partial = self._target / f".{MANIFEST}.partial"
         partial.write_bytes(documents.raw_manifest)
+        # After a power cut a manifest must not stand beside files that never came to the disk.
+        os.sync()
         partial.replace(self._target / MANIFEST)
-        for name in (_STATE, PARTS_SIGNATURE, PARTS_DELTA, PARTS_MANIFEST, INDEX):
-            (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
+        os.sync()
+        self._folder.forget()
 
 
 class _Sink:
@@ -373,14 +368,3 @@ def _named(
         for number, paths in found.items()
     }
     return {number: paths for number, paths in kept.items() if paths}
-
-
-def _read_state(path: Path, count: int) -> _State:
-    """How far an earlier call was; nothing where its record is missing or damaged."""
-    try:
-        document = read_json(read_plain(path, most_bytes=_MOST_STATE_BYTES))
-        done = {n for n in document["done"] if type(n) is int and 1 <= n <= count}
-        seen = {int(n): str(where) for n, where in document["seen"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _State()
-    return _State(done, seen)

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.bundle.parts_media import CHUNK, is_parts_folder, read_documents
 from appliance.adapters.local.plain_files import open_plain
@@ -37,6 +37,8 @@ from appliance.model.bundle.carry.parts import (
     travelling,
 )
 from appliance.model.bundle.manifest import MANIFEST, SIGNATURE
+
+_SHOWN: Final = 12
 
 if TYPE_CHECKING:
     from appliance.adapters.bundle.directory import BundleDirectory
@@ -87,7 +89,7 @@ def write_parts(
             f"parts of {part_bytes} bytes would be more than {MOST_PARTS}",
             hint="give a larger size with --parts",
         )
-    _refuse_other(folder, bundle.digest, part_bytes)
+    _refuse_other(folder, bundle, part_bytes)
     try:
         folder.mkdir(exist_ok=True)
         there = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
@@ -100,7 +102,7 @@ def write_parts(
         ) from error
 
 
-def _refuse_other(folder: Path, digest: str, part_bytes: int) -> None:
+def _refuse_other(folder: Path, bundle: BundleDirectory, part_bytes: int) -> None:
     """Refuse a folder that holds anything but parts of this bundle, cut in this size."""
     if not (folder.is_symlink() or folder.exists()):
         return
@@ -108,15 +110,27 @@ def _refuse_other(folder: Path, digest: str, part_bytes: int) -> None:
     if folder.is_symlink() or not folder.is_dir():
         raise Refused(f"{folder} is not a folder", hint=remove)
     if is_parts_folder(folder):
-        index = read_documents(folder).index
-        if (index.bundle, index.part_bytes) != (digest, part_bytes):
+        found = read_documents(folder)
+        if (found.index.bundle, found.index.part_bytes) != (bundle.digest, part_bytes):
             raise Refused(
-                f"{folder} holds parts of {index.part_bytes} bytes, not of {part_bytes}",
+                f"{folder} holds parts of {found.index.part_bytes} bytes, not of {part_bytes}",
                 hint=remove,
             )
-    elif any(not path.name.lstrip(".").startswith(f"bundle-{digest[:12]}-part-")
-             for path in folder.iterdir()):  # fmt: skip
+        # A delta and its whole bundle have one digest, so one folder.
+        if found.delta != bundle.delta:
+            raise Refused(
+                f"{folder} holds parts that leave out other files than {bundle.directory}",
+                hint=remove,
+            )
+    elif not all(_is_our_name(path.name, bundle.digest) for path in folder.iterdir()):
         raise Refused(f"{folder} is not empty and holds no parts", hint=remove)
+
+
+def _is_our_name(name: str, digest: str) -> bool:
+    """Whether a run writes a file of this name before the index, whole or half written."""
+    whole = name.removeprefix(".").removesuffix(".partial")
+    documents = (INDEX, PARTS_MANIFEST, PARTS_SIGNATURE, PARTS_DELTA)
+    return whole in documents or whole.startswith(f"bundle-{digest[:_SHOWN]}-part-")
 
 
 def _write(
@@ -143,6 +157,8 @@ def _write(
     for name, target in ((SIGNATURE, PARTS_SIGNATURE), (DELTA, PARTS_DELTA)):
         if (source / name).is_file():
             _copy(source / name, folder / target)
+        else:
+            (folder / target).unlink(missing_ok=True)  # of a run that was killed
     _replace(folder / INDEX, json.dumps(index.as_json(), indent=1).encode() + b"\n")
     return PartsResult(folder, index, kept)
 

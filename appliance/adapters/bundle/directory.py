@@ -122,17 +122,20 @@ class BundleDirectory:
         """
         elsewhere = self.elsewhere
         listed = {item.path: item for item in self.manifest.files}
+        # A folder that leads elsewhere, to / for example, is not walked.
+        links = {folder for folder in FOLDERS if (self._path / folder).is_symlink()}
         # Other folders of the medium are neither sent nor served.
         present = {
             str(path.relative_to(self._path))
-            for folder in FOLDERS
+            for folder in set(FOLDERS) - links
             for path in (self._path / folder).rglob("*")
             if path.is_file() or path.is_symlink()
         }
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
             here = [f for f in listed.values() if f.path not in elsewhere or f.path in present]
             wrong = [fault for fault in pool.map(self._fault, here) if fault]
-        extra = [_extra(path) for path in sorted(present - set(listed))]
+        named = {fault.path for fault in wrong}
+        extra = [_extra(path) for path in sorted((present - set(listed)) | (links - named))]
         return (*wrong, *extra, *self._missing_images(listed))
 
     def _fault(self, item: BundledFile) -> BundleFault | None:

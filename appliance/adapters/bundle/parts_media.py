@@ -52,6 +52,11 @@ class PartsDocuments:
     raw_delta: bytes | None
     signature: bytes | None
 
+    @property
+    def key(self) -> tuple[bytes, bytes | None]:
+        """What all media of one bundle have; the index alone does not say what a delta lacks."""
+        return self.raw_index, self.raw_delta
+
     def judge(self, allowed: Path | None) -> Signature:
         """The manifest's signature; checked against an allowed_signers file if one is given."""
         if allowed is None:
@@ -107,14 +112,29 @@ def same_documents(folders: Sequence[Path]) -> PartsDocuments:
                 f"{first.index.bundle[:12]} in {len(first.index.parts)}",
                 hint="name media of one bundle only",
             )
+        if other.key != first.key:
+            raise BundleRefused(
+                f"{folder} leaves out other files of the bundle than {first_folder}",
+                hint="name media of one bundle only",
+            )
     return next((other for _, other in found if other.signature is not None), first)
 
 
 def parts_in(folders: Sequence[Path], index: PartsIndex) -> Mapping[int, tuple[Path, ...]]:
-    """Number -> where files of that part's name are, in the order of the folders."""
+    """Number -> where files of that part's name are, in the order of the folders.
+
+    Raises:
+        BundleRefused: a medium is gone.
+    """
     found: dict[int, list[Path]] = {}
     for folder in folders:
-        names = {path.name for path in folder.iterdir()}
+        try:
+            names = {path.name for path in folder.iterdir()}
+        except OSError as error:
+            raise BundleRefused(
+                f"{folder} cannot be read: {error.strerror or error}",
+                hint="connect that medium again, then run the same command again",
+            ) from error
         for number in index.numbers:
             if index.name(number) in names:
                 found.setdefault(number, []).append(folder / index.name(number))

@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import socket
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -25,7 +27,13 @@ from appliance.adapters.local.plain_files import open_plain
 from appliance.adapters.local.processes import CompletedProcess, find_program
 from appliance.adapters.local.processes import run as run_program
 from appliance.adapters.local.state_files import make_folder
-from appliance.adapters.tool.environment import PROGRAM, Receipt, read_receipt, write_receipt
+from appliance.adapters.tool.environment import (
+    PROGRAM,
+    RECEIPT,
+    Receipt,
+    read_receipt,
+    write_receipt,
+)
 from appliance.errors import ApplianceError, BundleRefused, CommandFailed, Refused
 from appliance.model.bundle.manifest import DAMAGED, BundledFile
 from appliance.model.bundle.tool import BundledTool
@@ -38,6 +46,11 @@ _UNPACKED_FACTOR: Final = 1.4
 _BARE_BYTES: Final = 60_000_000
 _WHEELS: Final = "wheels-of-the-bundle"
 _FILES_AT_ONCE: Final = 1 << 20
+# A line of requirements.txt: project and version, for which Pythons, and the digests.
+_PINNED: Final = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_]+( ; [A-Za-z0-9_.\"= ]+)?"
+    r"( --hash=sha256:[0-9a-f]{64})+"
+)
 
 
 Words = Sequence[str | os.PathLike[str]]
@@ -140,13 +153,15 @@ class Maker:
         """
         if is_half(folder):
             self._note(f"removing what an interrupted upgrade left in {folder}")
-            shutil.rmtree(folder)
+            _remove(folder)
         _claim(folder, receipt)
         try:
-            self._fill(folder, python)
-            self.start(folder)
+            with _readable_by_all():
+                self._fill(folder, python)
+                self.start(folder)
         except (ApplianceError, OSError):
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                _remove(folder)
             raise
         write_receipt(folder, receipt, whole=True)
 
@@ -164,6 +179,7 @@ class Maker:
         self._note("copying the wheels, and comparing their digests")
         for file in (*self._tool.wheels, self._tool.requirements):
             self._copy(file, wheels)
+        _require_plain(wheels / Path(self._tool.requirements.path).name)
         # pip unpacks there: a small /tmp is no reason to fail.
         scratch = wheels / "tmp"
         make_folder(scratch)
@@ -222,7 +238,7 @@ def place_for(home: Path, version: str, bundle: str) -> Path:
 
 def is_half(folder: Path) -> bool:
     """Whether an upgrade began to make this environment, and did not end."""
-    receipt = read_receipt(folder)
+    receipt = None if folder.is_symlink() else read_receipt(folder)
     return receipt is not None and not receipt.whole
 
 
@@ -258,14 +274,56 @@ def clean() -> dict[str, str]:
 def _claim(folder: Path, receipt: Receipt) -> None:
     """Create the folder with its receipt in one step: from then on it is known to be ours."""
     for left in folder.parent.glob(f".{folder.name}.*"):
-        if is_half(left):
-            shutil.rmtree(left)
-        elif left.is_dir() and not any(left.iterdir()):
-            left.rmdir()
+        if is_half(left) or _is_just_begun(left):
+            _remove(left)
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     new.chmod(0o755)
     write_receipt(new, receipt, whole=False)
     new.rename(folder)
+
+
+def _require_plain(requirements: Path) -> None:
+    """Refuse a list with anything but wheels: options in it overrule those of the command line.
+
+    Raises:
+        BundleRefused: a line is something else.
+    """
+    text = requirements.read_text(encoding="ascii", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not _PINNED.fullmatch(line):
+            raise BundleRefused(
+                f"{requirements.name}:{number} is not a wheel with its digest", hint=DAMAGED
+            )
+
+
+def _is_just_begun(folder: Path) -> bool:
+    """Whether a kill came before the receipt was whole: there is nothing but a part of it."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    return all(
+        path.name.startswith(f".{RECEIPT}.") and path.name.endswith(".new")
+        for path in folder.iterdir()
+    )
+
+
+def _remove(folder: Path) -> None:
+    """Remove an environment; the receipt goes last, so that after a kill it is known as ours."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != RECEIPT:
+            path.unlink()
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def _readable_by_all() -> Iterator[None]:
+    """Others start the program, too, whatever the umask of whoever upgrades it."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _pythons(wanted: Iterable[str]) -> list[tuple[str, Path]]:

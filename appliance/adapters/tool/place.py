@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -106,7 +108,17 @@ class Environments:
             BundleRefused, CommandFailed: nothing of a new environment is left.
         """
         if new.is_whole:
-            self._maker.start(new.folder)
+            try:
+                self._maker.start(new.folder)
+            except CommandFailed as error:
+                folder = shlex.quote(str(new.folder))
+                raise CommandFailed(
+                    f"an earlier upgrade made {new.folder}, and it does not start any more: "
+                    f"{error.message}",
+                    hint=f"move it away, then run the same command again: mv {folder} "
+                    f"{folder}.aside",
+                    details=error.details,
+                ) from error
             return
         self._maker.make(new.folder, new.python, self._receipt())
 
@@ -133,7 +145,8 @@ class Environments:
             return
         # A whole one may be of an earlier upgrade: the way back leads to what is in use now.
         write_receipt(new.folder, self._receipt(), whole=True)
-        before = previous_of(launcher, self._launcher_version())
+        before, version = self._before()
+        before = previous_of(launcher, version) if launcher.exists() else before
         switch(launcher, program)
         try:
             require_version(launcher, self._offer.tool.version, self._run)
@@ -165,6 +178,12 @@ class Environments:
         """
         found, receipt = self.earlier(), self._here.receipt
         program = Path(receipt.previous if receipt else "")
+        if program.resolve() == (self._here.folder / "bin" / PROGRAM).resolve():
+            raise Refused(
+                f"{program} is in use already, so there is no version to go back to: nothing was "
+                "changed",
+                hint="install another version from its bundle: appliance self upgrade --bundle DIR",
+            )
         if leads_to(found.launcher, program):
             return found
         try:
@@ -179,15 +198,28 @@ class Environments:
         return found
 
     def _receipt(self) -> Receipt:
-        launcher = self._here.launcher
-        version = self._launcher_version()
+        before, version = self._before()
         return Receipt(
             version=self._offer.tool.version,
             bundle=self._offer.digest,
-            launcher=str(launcher),
-            previous=str(kept_name(launcher, version)),
+            launcher=str(self._here.launcher),
+            previous=str(before),
             previous_version=version,
         )
+
+    def _before(self) -> tuple[Path, str]:
+        """The program to go back to, and its version.
+
+        It is the one that the launcher leads to. Where somebody removed that one, it is the program
+        of this process.
+        """
+        launcher = self._here.launcher
+        if launcher.exists():
+            version = self._launcher_version()
+            return kept_name(launcher, version), version
+        own = self._here.folder / "bin" / PROGRAM
+        kept = own.with_name(f"{PROGRAM}-{__version__}")
+        return kept if os.path.lexists(kept) else own, __version__
 
     def _launcher_version(self) -> str:
         """The version that the launcher leads to; that of this process, if nothing says another."""

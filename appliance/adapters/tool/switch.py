@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -75,9 +76,17 @@ def held(launcher: Path) -> Iterator[None]:
     """Let one upgrade at a time change what a launcher leads to.
 
     Raises:
-        Refused: another one is at work, or this user may not write there.
+        Refused: another one is at work, this user may not write there, or root may not.
     """
     folder, beside = launcher.parent, launcher.parent.parent.parent
+    owner = folder.stat().st_uid
+    if os.geteuid() == 0 != owner:
+        # That user could exchange what root starts here, and could not upgrade it afterwards.
+        raise Refused(
+            f"{folder} belongs to another user, and this is root: nothing was changed",
+            hint=f"run the same command as that user: sudo -u {_name_of(owner)} "
+            f"{shlex.quote(str(launcher))} self upgrade --bundle DIR",
+        )
     if not os.access(folder, os.W_OK) or not os.access(beside, os.W_OK):
         raise Refused(
             f"this user may not write into {folder} and {beside}: nothing was changed",
@@ -89,6 +98,13 @@ def held(launcher: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return shlex.quote(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return f"'#{uid}'"
 
 
 def _lock(handle: int, launcher: Path) -> None:

@@ -5,6 +5,7 @@ What must not be here: reading the wheels, or installing them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from appliance.model.bundle.manifest import DAMAGED, REQUIREMENTS, BundledFile, 
 
 PROJECT: Final = "appliance"
 _FOLDER: Final = "wheels/"
+_PYTHON: Final = re.compile(r"3\.[1-9][0-9]?")
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def tool_of(manifest: BundleManifest, directory: str) -> BundledTool:
         directory: the bundle, for a message.
 
     Raises:
-        BundleRefused: it carries none, or none that can be installed by its digests.
+        BundleRefused: it carries none, none that can be installed by its digests, or for no Python.
     """
     wheels = tuple(
         file
@@ -116,6 +118,14 @@ def tool_of(manifest: BundleManifest, directory: str) -> BundledTool:
             f"the bundle {directory} does not carry this tool as wheels with their digests",
             hint="build the bundle with a later version of this tool, where there is internet",
         )
+    for version in manifest.pythons:
+        # A program of this name is started, also by a dry run.
+        if not _PYTHON.fullmatch(version):
+            raise BundleRefused(
+                f"the manifest of the bundle {directory} names {version!r}, which is no version of "
+                "Python",
+                hint=DAMAGED,
+            )
     return BundledTool(own[0], wheels, listed, tuple(sorted(manifest.pythons, key=_minor)))
 
 
@@ -167,7 +177,9 @@ def unfit_wheels(wheels: Collection[str], python: str, tags: Collection[Tag]) ->
 def _is_for(tag: Tag, python: str) -> bool:
     minor = _minor(python)
     if tag.abi == "abi3":
-        return tag.interpreter.startswith("cp3") and int(tag.interpreter[3:] or 0) <= minor
+        least = tag.interpreter[3:] or "0"
+        is_cpython = tag.interpreter.startswith("cp3") and least.isdecimal()
+        return is_cpython and int(least) <= minor
     return tag.interpreter in ("py3", f"cp3{minor}")
 
 

@@ -106,7 +106,7 @@ def refusal(writer: Writer, own: str, what: str) -> Refused:
     """
     return Refused(
         f"{what} was {writer.sentence(own)}: nothing was changed",
-        hint=UPGRADE,
+        hint=f"{UPGRADE}; if nobody has that version: appliance docs upgrade-this-tool",
         details=[f"found in {writer.where}"],
     )
 

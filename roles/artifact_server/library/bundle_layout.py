@@ -44,6 +44,7 @@ adopted: {description: Digest of the bundle that moved into the store, type: str
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 UNSUPPORTED = (errno.EINVAL, errno.ENOSYS)
+ELSEWHERE = (errno.EBUSY, errno.EXDEV)
 
 
 def exchange(one, other):
@@ -94,6 +95,9 @@ class Layout:
             target.unlink()  # of an adoption that was killed before its exchange
         elif target.is_dir() and not any(target.iterdir()):
             target.rmdir()
+        elif target.exists() and not any(self.current.iterdir()):
+            self.current.rmdir()  # what a disk that is now mounted in the store left
+            return
         elif target.exists():
             raise ValueError(
                 "%s is a folder, and %s is there as well; move one of them away: mv %s %s.aside"
@@ -101,6 +105,21 @@ class Layout:
             )
         link = os.path.relpath(str(target), str(self.current.parent))
         target.symlink_to(link)
+        try:
+            self.swap(target, link)
+        except OSError as error:
+            if target.is_symlink():
+                target.unlink()
+            if error.errno not in ELSEWHERE:
+                raise
+            raise ValueError(
+                "%s is a mount point or on another disk than %s, so it was not moved; mount that "
+                "disk on %s, or move the folder there: mv %s %s"
+                % (self.current, self.store, target, self.current, target)
+            ) from error
+
+    def swap(self, target, link):
+        """Exchange the folder and the link; where there is no exchange, one after the other."""
         try:
             exchange(self.current, target)
         except OSError as error:

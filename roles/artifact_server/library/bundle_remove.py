@@ -79,6 +79,8 @@ class Removal:
             return "%s does not lead to a bundle of %s" % (self.current, self.store)
         if served.name == self.digest:
             return "it is the bundle that is served"
+        if not (served / "manifest.json").is_file():
+            return "the bundle that is served, %s, is not there" % served.name[:12]
         if served.name not in marked(self.marker):
             return "the bundle that is served, %s, is not verified" % served.name[:12]
         return None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.local.cache import Cache
 from appliance.errors import Refused
 from appliance.model.bundle.manifest import MANIFEST
@@ -76,3 +77,19 @@ def test_what_is_named_after_its_content_is_a_builds_also_where_nothing_lists_it
     (maker.directory / "wheels/tool-1.0-py3-none-any.whl").write_bytes(b"half")
     maker.make()
     assert maker.faults() == []
+
+
+@pytest.mark.parametrize("name", ["bin", "charts"])
+def test_a_folder_that_leads_elsewhere_is_named_and_not_walked(maker: Maker, name: str) -> None:
+    """A stick whose folder leads to ``/`` must not make a command read every folder there is."""
+    folder = maker.directory / name
+    if folder.exists():
+        folder.rename(maker.directory / "aside")
+    elsewhere = maker.directory.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "thesis.tex").touch()
+    folder.symlink_to(elsewhere)
+    found = BundleDirectory(maker.directory).faults()
+    assert found
+    assert all(fault.path == name for fault in found)
+    assert not [fault for fault in found if "thesis.tex" in str(fault)]

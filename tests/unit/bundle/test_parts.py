@@ -13,7 +13,8 @@ from appliance.adapters.bundle import parts_media
 from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.parts_media import part_fault
 from appliance.adapters.local.cache import Cache
-from appliance.builder.join import JOINING, join_parts
+from appliance.builder.join import join_parts
+from appliance.builder.joining import JOINING
 from appliance.builder.parts import PartsResult, parts_folder, write_parts
 from appliance.errors import BuildFailed, BundleRefused, Refused
 from appliance.model.bundle.carry.have import HaveList
@@ -144,6 +145,7 @@ def test_parts_of_another_size_or_a_strangers_folder_are_not_touched(
         write_parts(BundleDirectory(maker.directory), 900, quiet)
     assert contents(media.cut.folder) == before
     (media.cut.folder / INDEX).unlink()
+    (media.cut.folder / "thesis.docx").write_text("years")
     with pytest.raises(Refused, match="is not empty and holds no parts"):
         write_parts(BundleDirectory(maker.directory), SIZE, quiet)
 

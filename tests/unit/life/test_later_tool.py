@@ -101,6 +101,7 @@ def test_the_latest_of_all_writers_is_named(tmp_path: Path) -> None:
     )
     assert error.details == (f"found in {tmp_path / f'{RUN_B}-001.json'}",)
     assert "appliance self upgrade --bundle" in str(error.hint)
+    assert "if nobody has that version: appliance docs upgrade-this-tool" in str(error.hint)
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,11 @@ def test_a_record_of_a_later_schema_is_adopted_so_that_it_is_seen(tmp_path: Path
 def test_a_local_part_and_a_text_that_is_no_version_are_told_apart() -> None:
     assert str(version_of("0.8.0+x")) == "0.8.0"
     assert version_of("of today") is None
+
+
+def test_a_forged_version_does_not_lock_a_site_for_ever(tmp_path: Path) -> None:
+    """The way on of the page: the refusal names the file, and without it the site is changed."""
+    found = later_in(tmp_path, document(RUN_A, tool_version="9999999.0"), document(RUN_B))
+    assert found is not None
+    Path(found.where).rename(tmp_path / "aside")
+    assert find_later(OWN, FileJournal(tmp_path).later_writers(OWN)) is None

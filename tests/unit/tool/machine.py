@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.local.processes import CompletedProcess
@@ -27,13 +28,16 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def tool_bundle(
-    directory: Path, wheels: Mapping[str, bytes], pythons: Sequence[str] = (HERE,)
+    directory: Path,
+    wheels: Mapping[str, bytes],
+    pythons: Sequence[str] = (HERE,),
+    requirements_end: str = "",
 ) -> Path:
     """A bundle that carries these wheels, and nothing else."""
     folder = directory / "wheels"
     folder.mkdir(parents=True)
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in wheels.items()}
-    files = {**wheels, "requirements.txt": requirements(digests).encode()}
+    files = {**wheels, "requirements.txt": (requirements(digests) + requirements_end).encode()}
     listed = []
     for name, data in files.items():
         (folder / name).write_bytes(data)
@@ -107,7 +111,7 @@ class Machine:
         receipt = read_receipt(found)
         return Environment(found, Path(receipt.launcher) if receipt else self.launcher, receipt)
 
-    def offer(self, version: str = NEW, name: str = "bundle", **more: Sequence[str]) -> Offer:
+    def offer(self, version: str = NEW, name: str = "bundle", **more: Any) -> Offer:
         directory = self.folder / name
         if not directory.exists():
             tool_bundle(directory, small_wheel(version), **more)
