@@ -101,6 +101,15 @@ def test_what_has_ended_is_first(rack: FakeRack, capsys: Capture) -> None:
     assert "ended 3 days ago" in said.err
 
 
+def test_what_a_node_could_not_read_ends_with_5(rack: FakeRack, capsys: Capture) -> None:
+    unread = [{"section": "kubernetes", "reason": "openssl timed out"}]
+    rack.documents["cp2"].update(kubernetes=None, unreadable=unread)
+    assert typed(rack) == 5
+    said = capsys.readouterr()
+    assert "unknown: cp2: certificates of Kubernetes: openssl timed out" in said.out
+    assert "cp2: certificates of Kubernetes: not read: openssl timed out" in said.err
+
+
 def test_a_node_that_does_not_answer_ends_with_5(rack: FakeRack, capsys: Capture) -> None:
     rack.faults["w1"] = Fault("w1", "w1: no SSH on port 22", "ping it")
     assert typed(rack) == 5

@@ -73,6 +73,10 @@ def horizon(app: Application, within: int, ics: Path | None, site: Path, output:
     if found.faults:
         fault = found.faults[0]
         raise NotHealthy(f"{fault.node}: not read: {fault.reason}", hint=fault.hint)
+    unread = [one for one in found.endings if one.is_unread()]
+    if unread:
+        one = unread[0]
+        raise NotHealthy(f"{one.where}: {one.what}: not read: {one.unknown}", hint=_hint(one))
 
 
 def _write(path: Path, text: str) -> None:
