@@ -15,7 +15,7 @@ _WORDS: Final = (
     r"(?:pass(?:word|wd|phrase|code)|(?<![a-z])pass(?![a-z])|secret|token|credential|cookie"
     r"|htpasswd|(?<![a-z])auths?(?![a-z])|(?-i:(?<=[a-z])Auth(?![a-z]))|connection[_-]?string"
     r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age|auth|license)"
-    r"[_-]?key|(?<![a-z])(?:pwd|psk|creds?|passwort|kennwort|csrf)(?![a-z])|assertion|samlresponse|string[_-]?data"
+    r"[_-]?key|(?<![a-z])(?:pwd(?!=/)|psk|creds?|passwort|kennwort|csrf)(?![a-z])|assertion|samlresponse|string[_-]?data"
     r"|key[_-]?data|certificate[_-]?key|docker(?:config(?:json)?|cfg)|(?<![a-z])sig(?![a-z]))"
 )
 _HINTS: Final = (
@@ -225,7 +225,7 @@ RULES: Final = (
         r"\bpass(?:word|wd|phrase)(?:\s+is:?|\s+for(?:\s+\S{1,64}){1,2}?\s*:)\s+(?P<secret>\S+)",
         "pass",
     ),
-    _rule("value", r"\b(?:r[ow])?community[:=\s]\s*(?P<secret>[^\s\"']+)", "community"),
+    _rule("value", r"\b(?:r[ow]community\s|community\s?[:=])\s*(?P<secret>[^\s\"']+)", "community"),
     _rule("value", rf"<(?:{SECRET_NAME})(?:\s[^<>]{{0,200}})?>(?P<secret>[^<\n]+)<", *_HINTS),
     # Words of a list: ["helm", "--password", "..."], ('password', '...').
     _rule(
@@ -259,6 +259,8 @@ RULES: Final = (
     ),
     _rule(
         "value",
+        # The kubelet names the volume before what it says of it.
+        r"(?<!volume \")(?<!volume \\\")"
         rf"(?:{SECRET_NAME})[\"'\\]*\s*(?:=>|:=|%3D|[:=])[ \t]*(?P<secret>{_VALUE})",
         *_HINTS,
     ),
