@@ -179,15 +179,46 @@ def redacted(value: Any, known: Known = NOTHING_KNOWN) -> Any:
 
 def _plain(value: Any, of_text: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
+        beside = _told_by(value)
         return {
-            of_text(str(key)): _taken_out(inner, of_text)
+            of_text(str(key)): _whole(inner)
+            if key in beside
+            else _taken_out(inner, of_text)
             if is_secret_name(str(key))
             else _plain(inner, of_text)
             for key, inner in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_plain(inner, of_text) for inner in value]
+        before = (None, *value)
+        return [
+            _whole(inner) if _is_option(last) and not _is_option(inner) else _plain(inner, of_text)
+            for last, inner in zip(before, value, strict=False)
+        ]
     return of_text(value) if isinstance(value, str) else value
+
+
+def _told_by(value: Mapping[str, Any]) -> Collection[str]:
+    """The keys of a mapping that hold a secret by what stands beside them."""
+    if value.get("kind") == "Secret":
+        return ("data", "stringData")
+    names = (value.get(key) for key in ("name", "key", "type", "Name", "Key"))
+    if any(isinstance(name, str) and is_secret_name(name) for name in names):
+        return ("stringData", "value", "Value")
+    return ("stringData",)
+
+
+def _is_option(value: Any) -> bool:
+    """Whether the word after this one is its value, and a secret."""
+    return isinstance(value, str) and value.startswith("-") and is_secret_name(value)
+
+
+def _whole(value: Any) -> Any:
+    """The same shape without any text."""
+    if isinstance(value, Mapping):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(inner) for inner in value]
+    return value if value is None or isinstance(value, bool) or value == "" else marked("value")
 
 
 def _taken_out(value: Any, of_text: Callable[[str], str]) -> Any:

@@ -165,6 +165,22 @@ def test_plain_data_keeps_its_shape() -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        [{"name": "DB_PASSWORD", "value": CANARY}],
+        {"env": [{"value": CANARY, "name": "DB_PASSWORD"}]},
+        {"args": [{"key": "token", "value": [CANARY]}]},
+        ["helm", "--password", CANARY, "x"],
+        {"args": ["run", "-p", "1", "--token", CANARY]},
+        {"stringData": {"admin": CANARY}},
+        {"kind": "Secret", "data": {"admin": CANARY}},
+    ],
+)
+def test_a_secret_in_plain_data_is_known_by_what_stands_beside_it(value: object) -> None:
+    assert CANARY not in json.dumps(redacted(value))
+
+
+@pytest.mark.parametrize(
     "name", ["password", "DB_PASSWORD", "clientSecret", "registryAuth", "auth"]
 )
 def test_a_name_of_a_secret_is_known(name: str) -> None:
