@@ -34,7 +34,9 @@ _VAULT_BODY: Final = re.compile(r"[^0-9a-f]*[0-9a-f]{20,}\s*")
 _NAME_LINE: Final = re.compile(
     rf"""[\s\-{{"'\\]*name["'\\]*\s*[:=]\s*["'\\]*(?:{SECRET_NAME})["'\\]*,?\s*""", re.I
 )
-_VALUE_LINE: Final = re.compile(r"""([\s\-"'\\]*value["'\\]*\s*[:=]\s*)(.*?)(["'\\]*,?\s*)""", re.I)
+_VALUE_LINE: Final = re.compile(
+    r"""([\s\-"'\\]*value["'\\]*\s*[:=]\s*)(.*?)(["'\\]{0,9},?\s{0,9})""", re.I
+)
 _BLOCK: Final = re.compile(
     rf"""(\s*)(?:- +)?["']?(?:{SECRET_NAME})["']?:\s*(?:[|>][+-]?\d?\s*|\[\s*)?""", re.I
 )
@@ -44,7 +46,7 @@ _UNSEEN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 # The last line of the body of a key, after its long ones.
 _SHORT_BODY: Final = re.compile(
-    r"(.*[\s|>\"']|)(?=\S*[A-Z0-9+/=])[A-Za-z0-9+/_-]{4,63}={0,2}[\s\"']*"
+    r"(.*[\s|>\"']|)(?=\S{0,63}[A-Z0-9+/=])[A-Za-z0-9+/_-]{4,63}={0,2}[\s\"']*"
 )
 # kubeadm prints it on a line of its own.
 _HEX_KEY: Final = re.compile(r"\s*[0-9a-f]{64}\s*")

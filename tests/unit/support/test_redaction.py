@@ -132,6 +132,28 @@ def test_a_line_made_to_keep_it_busy_takes_no_longer_than_another(piece: str) ->
     assert process_time() - begun < 4
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: password\nvalue: " + '"' * 60_000 + "x",
+        "name: password\nvalue: " + ", " * 30_000 + "x",
+        "A1b" * 30 + "\n" + '"' * 60_000 + "a",
+        "A1b" * 30 + "\n" + "a " * 30_000 + ".",
+        "password=" + "\\" * 60_000,
+        "password" + '"' * 60_000,
+        "password:" + " " * 60_000 + "x:",
+        " " * 60_000 + "password",
+        "$ANSIBLE_VAULT;1.1\n" + "x" * 60_000,
+        "- " * 30_000 + "name: password",
+    ],
+    ids=lambda text: text[:9],
+)
+def test_lines_made_to_keep_it_busy_take_no_longer_than_others(text: str) -> None:
+    begun = process_time()
+    Redactor().whole(text)
+    assert process_time() - begun < 2
+
+
 def test_a_line_without_end_is_left_out_and_not_held() -> None:
     stream = Redactor()
     told = "".join(stream.feed("x" * 100_000) for _ in range(20))
