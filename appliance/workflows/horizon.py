@@ -39,5 +39,6 @@ def read_horizon(site: Site, release: Release, session: Session) -> HorizonResul
     answering = [node for node in site.control_plane if node.name in look.node_facts]
     tokens, unread = session.evidence.join_tokens(answering)
     known = session.control_host.knows(site, opens_vault=False)
-    seen = Seen(look, known.certificate, tokens, unread)
-    return HorizonResult(horizon(site, release, seen), look.faults, session.clock.now())
+    now = session.clock.now()
+    seen = Seen(look, known.certificate, tokens, unread, now)
+    return HorizonResult(horizon(site, release, seen), look.faults, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +100,25 @@ def test_what_has_ended_is_first(rack: FakeRack, capsys: Capture) -> None:
     said = capsys.readouterr()
     assert said.out.splitlines()[1].split()[3:5] == ["cp3", racks.ADMIN]
     assert "ended 3 days ago" in said.err
+
+
+def test_a_pipe_is_no_calendar_and_is_not_waited_for(
+    rack: FakeRack, tmp_path: Path, capsys: Capture
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert typed(rack, "--ics", str(pipe)) == 3
+    assert "is no calendar" in capsys.readouterr().err
+    assert pipe.is_fifo()
+
+
+def test_what_a_node_could_not_read_ends_with_5(rack: FakeRack, capsys: Capture) -> None:
+    unread = [{"section": "kubernetes", "reason": "openssl timed out"}]
+    rack.documents["cp2"].update(kubernetes=None, unreadable=unread)
+    assert typed(rack) == 5
+    said = capsys.readouterr()
+    assert "unknown: cp2: certificates of Kubernetes: openssl timed out" in said.out
+    assert "cp2: certificates of Kubernetes: not read: openssl timed out" in said.err
 
 
 def test_a_node_that_does_not_answer_ends_with_5(rack: FakeRack, capsys: Capture) -> None:

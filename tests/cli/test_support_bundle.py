@@ -178,6 +178,29 @@ def test_a_gathering_that_fails_leaves_no_file(
     assert list(given.file.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [(), ("--anonymise",)])
+def test_a_gathering_that_is_interrupted_leaves_no_file(
+    given: Given, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def interrupted(*_: object) -> Iterator[Any]:
+        yield "cp1", Found("nodes/cp1/kubelet.log", "begun")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(given.told, "of_nodes", interrupted)
+    assert given.typed(*words) == 130
+    assert list(given.file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["file", "names"])
+def test_a_link_that_leads_nowhere_is_not_followed(given: Given, place: str) -> None:
+    target = given.folder / "elsewhere"
+    file = given.file if place == "file" else given.file.with_name("support.tar.gz.names.json")
+    file.symlink_to(target)
+    assert given.typed("--anonymise") == 3
+    assert not target.exists()
+    assert given.told.asked == []
+
+
 def test_nodes_that_are_away_are_named_with_the_cause(given: Given) -> None:
     given.rack.faults["w1"] = Fault("w1", "w1: no SSH on port 22", "ping it")
     given.rack.faults["cp1"] = Fault("cp1", "cp1: no SSH on port 22", "ping it")

@@ -281,6 +281,16 @@ def test_what_a_log_says_never_steers_the_terminal(file: Path, capsys: Capture) 
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_a_file_that_says_much_about_itself_fills_no_terminal(file: Path, capsys: Capture) -> None:
+    texts = whole()
+    texts["bundle.json"]["site"] = ["x"] * 100_000
+    texts["unanswered.json"] = [{"where": "w1", "what": "x", "cause": "y"}] * 5000
+    assert run(["support", "explain", str(written(file, texts))]) == 0
+    said = capsys.readouterr().out
+    assert len(said) < 10_000
+    assert "and 4960 more without an answer" in said
+
+
 def test_a_cluster_that_did_not_answer_is_judged_by_facts(file: Path, capsys: Capture) -> None:
     site = samples.site()
     texts = whole(site)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
+from unicodedata import category
 
 from appliance.model.horizon.endings import Ending
 
 _OCTETS: Final = 75
+# Control characters, formats (they change the direction of text), halves of pairs, separators of
+# lines: some programs begin a line at them.
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Days before an end at which a calendar reminds.
 _REMIND_DAYS: Final = 14
 
@@ -53,8 +57,10 @@ def _event(site: str, ending: Ending, ends: datetime, uid: str, now: float) -> I
     yield "BEGIN:VEVENT"
     yield f"UID:{uid}"
     yield f"DTSTAMP:{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}"
-    yield f"DTSTART;VALUE=DATE:{day:%Y%m%d}"
-    yield f"DTEND;VALUE=DATE:{day + timedelta(days=1):%Y%m%d}"
+    # Without an end it is a whole day (3.6.1): the last day there is has no next one.
+    yield f"DTSTART;VALUE=DATE:{_date(day)}"
+    if day < date.max:
+        yield f"DTEND;VALUE=DATE:{_date(day + timedelta(days=1))}"
     yield f"SUMMARY:{_text(summary)}"
     words = f"{ending.kind}; exactly {ends.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     yield f"DESCRIPTION:{_text(f'{words}; next: {ending.next}' if ending.next else words)}"
@@ -67,17 +73,23 @@ def _event(site: str, ending: Ending, ends: datetime, uid: str, now: float) -> I
     yield "END:VEVENT"
 
 
+def _date(day: date) -> str:
+    # Of the year 1, strftime writes one digit.
+    return day.isoformat().replace("-", "")
+
+
 def _uid(site: str, ending: Ending) -> str:
     """The same for the same thing at each run, whatever its date has become."""
     known = "\n".join((site, ending.kind, ending.where, ending.what))
-    return f"{hashlib.sha256(known.encode()).hexdigest()[:32]}@appliance"
+    digest = hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{digest[:32]}@appliance"
 
 
 def _text(text: str) -> str:
     """A value of type TEXT."""
     for plain, escaped in (("\\", "\\\\"), (";", "\\;"), (",", "\\,"), ("\r", ""), ("\n", "\\n")):
         text = text.replace(plain, escaped)
-    return "".join(char for char in text if char >= " " and char != "\x7f")
+    return "".join(char for char in text if category(char) not in _UNSEEN)
 
 
 def folded(line: str) -> Iterator[str]:

@@ -26,6 +26,14 @@ WITHIN_DAYS: Final = 30
 MOST_DAYS: Final = 3650
 _RENEW: Final = "appliance cluster certificates renew"
 _PAGE: Final = "appliance docs renew-kubernetes-certificates"
+_PKI: Final = "kubernetes.pki"
+# Facts -> what they tell of: where they could not be read, that is no all-clear.
+_TOLD: Final[Mapping[str, str]] = {
+    _PKI: "certificates of Kubernetes",
+    "certificates": "certificates of mirror and registry",
+    "trust.site_ca_not_after": "CA of the site",
+    "runai.certificate": "Run:ai's backend, as served",
+}
 _SERVICES: Final[Mapping[str, str]] = {"artifacts": "mirror", "registry": "registry"}
 
 
@@ -55,6 +63,11 @@ class Ending:
         """The days that are left by a clock (UTC epoch seconds); None where that is unknown."""
         return None if self.ends is None else (self.ends.timestamp() - now) / DAY
 
+    def is_unread(self) -> bool:
+        """Whether a node should have told it and did not: that is no all-clear."""
+        of_node = self.kind == "certificate" and self.where not in ("site", "cluster")
+        return self.ends is None and self.counts and of_node
+
     def is_due(self, now: float, within_days: float) -> bool:
         """Whether somebody has to act within so many days, or had to before."""
         left = self.left(now)
@@ -73,18 +86,20 @@ class Seen:
         backend: the certificate that the site brings for Run:ai's backend; None: it brings none.
         tokens: when each join token ends, ISO 8601.
         tokens_unread: why that is unknown, or empty.
+        now: by the clock of this machine, UTC epoch seconds; a node's own may be late.
     """
 
     look: Look
     backend: BackendCertificate | None = None
     tokens: Sequence[str] = ()
     tokens_unread: str = ""
+    now: float = 0.0
 
 
 def horizon(site: Site, release: Release, seen: Seen) -> tuple[Ending, ...]:
     """Everything that ends, the earliest first, what is unknown last."""
     found = [
-        *_of_nodes(site, seen.look),
+        *_of_nodes(site, seen),
         *_site_ca(seen.look.node_facts),
         *_backend(seen.backend),
         *_tokens(seen),
@@ -100,35 +115,46 @@ def _order(ending: Ending) -> tuple[bool, datetime, str, str]:
     return (ending.ends is None, ending.ends or last, ending.where, ending.what)
 
 
-def _of_nodes(site: Site, look: Look) -> Iterator[Ending]:
-    for name, facts in look.node_facts.items():
-        yield from _kubernetes(name, facts)
+def _of_nodes(site: Site, seen: Seen) -> Iterator[Ending]:
+    controls = {node.name for node in site.control_plane}
+    for name, facts in seen.look.node_facts.items():
+        yield from _kubernetes(name, facts, seen.now)
         yield from _services(name, facts)
-    for fault in look.faults:
+        for path, what in _TOLD.items():
+            whys = facts.unreadable(path.partition(".")[0])
+            if whys and facts.at(path) is None:
+                yield Ending("certificate", name, what, None, whys[0], _PAGE)
+        if name in controls and facts.at("kubernetes.kubelet_active") and not facts.items(_PKI):
+            yield Ending("certificate", name, _TOLD[_PKI], None, "it tells of none", _PAGE)
+    for fault in seen.look.faults:
         if any(node.name == fault.node for node in site.nodes):
             yield Ending(
                 "certificate", fault.node, "all certificates", None, fault.reason, fault.hint
             )
 
 
-def _kubernetes(name: str, facts: NodeFacts) -> Iterator[Ending]:
-    for seen in (*facts.items("kubernetes.pki"), *facts.items("kubernetes.kubeconfigs")):
+def _kubernetes(name: str, facts: NodeFacts, now: float) -> Iterator[Ending]:
+    for seen in (*facts.items(_PKI), *facts.items("kubernetes.kubeconfigs")):
         path, ends = str(seen.get("path")), _moment(seen.get("not_after"))
         if ends is None:
+            # A kubeconfig may name a file in place of a certificate: it has no date of its own.
             if seen.get("error"):
                 yield Ending("certificate", name, path, None, str(seen["error"]), _PAGE)
             continue
         if path in KUBELETS:
-            yield Ending("certificate", name, path, ends, "", _PAGE, counts=_is_late(ends, facts))
+            yield Ending(
+                "certificate", name, path, ends, "", _PAGE, counts=_is_late(ends, facts, now)
+            )
         elif PurePosixPath(path).stem.endswith("ca"):
             yield Ending("authority", name, path, ends, "", _PAGE)
         else:
             yield Ending("certificate", name, path, ends, "", _RENEW)
 
 
-def _is_late(ends: datetime, facts: NodeFacts) -> bool:
-    """Whether a kubelet should have renewed its own by now."""
-    return facts.epoch is not None and ends.timestamp() - facts.epoch < KUBELET_DAYS * DAY
+def _is_late(ends: datetime, facts: NodeFacts, now: float) -> bool:
+    """Whether a kubelet should have renewed its own by now; by the later of the two clocks."""
+    clock = max(facts.epoch or 0.0, now)
+    return clock > 0 and ends.timestamp() - clock < KUBELET_DAYS * DAY
 
 
 def _services(name: str, facts: NodeFacts) -> Iterator[Ending]:
@@ -217,7 +243,13 @@ def _moment(text: object) -> datetime | None:
         found = datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    if found.tzinfo is None:
+        return found.replace(tzinfo=UTC)
+    try:
+        return found.astimezone(UTC)
+    except OverflowError:
+        # Of the first or the last day: in UTC it is outside of all years.
+        return found.replace(tzinfo=UTC)
 
 
 def due(endings: Iterable[Ending], now: float, within_days: float) -> tuple[Ending, ...]:

@@ -29,7 +29,8 @@ class Symptom:
     Attributes:
         name: for programs.
         places: patterns of names of the bundle's texts in which it is looked for.
-        pattern: found in one line.
+        pattern: found in one line; no part without a bound stands before another, or a line that
+            was made for it takes time with the square of its length.
         cause: what it means, one sentence.
         page: the page of operations about it.
         needs: so many lines, before it counts: some words are written once in good health.
@@ -59,7 +60,7 @@ SYMPTOMS: Final = (
     Symptom(
         "certificate_expired",
         (*KUBELET, *PODS, *RUNTIME),
-        r"certificate has expired|x509: .*expired|certificate is not valid yet|not yet valid",
+        r"certificate has expired|x509: .{0,200}expired|certificate is not valid yet|not yet valid",
         "a certificate has expired, or a clock is wrong",
         _CERTIFICATES,
     ),
@@ -80,7 +81,7 @@ SYMPTOMS: Final = (
     Symptom(
         "disk_pressure",
         (*KUBELET, *EVENTS),
-        r"NodeHasDiskPressure|DiskPressure=True|eviction manager: .*(?:disk|storage)"
+        r"NodeHasDiskPressure|DiskPressure=True|eviction manager: .{0,200}(?:disk|storage)"
         r"|FreeDiskSpaceFailed",
         "the kubelet evicts pods because a disk is nearly full",
         _LOOK,
@@ -95,7 +96,8 @@ SYMPTOMS: Final = (
     Symptom(
         "etcd_slow",
         PODS,
-        r"took too long.*apply request|slow fdatasync|leader failed to send out heartbeat on time",
+        r"took too long.{0,200}apply request|slow fdatasync"
+        r"|leader failed to send out heartbeat on time",
         "etcd's disk is too slow or the node too busy",
         "requirements",
         20,
@@ -125,7 +127,8 @@ SYMPTOMS: Final = (
     Symptom(
         "registry_away",
         (*EVENTS, *KUBELET, *RUNTIME),
-        r"(?:pull|registry|/v2/).*(?:connection refused|no route to host|i/o timeout|deadline)",
+        r"(?:pull|registry|/v2/).{0,200}"
+        r"(?:connection refused|no route to host|i/o timeout|deadline)",
         "the registry does not answer",
         _DOWN,
     ),
@@ -133,7 +136,7 @@ SYMPTOMS: Final = (
         "cni_missing",
         (*KUBELET, *EVENTS),
         r"cni config uninitialized|network plugin is not ready|no networks found in /etc/cni"
-        r"|failed to find plugin .* in path",
+        r"|failed to find plugin .{0,200} in path",
         "the pod network is not set up on a node",
         "install",
     ),
@@ -208,7 +211,7 @@ SYMPTOMS: Final = (
     Symptom(
         "gpu_fell_off",
         KERNEL,
-        r"NVRM: Xid \([^)]*\): (?:48|63|64|74|79|92|94|95)\b|fallen off the bus",
+        r"NVRM: Xid \([^)]{0,200}\): (?:48|63|64|74|79|92|94|95)\b|fallen off the bus",
         "a GPU has a fault of its hardware",
         "gpu",
     ),
@@ -223,15 +226,15 @@ SYMPTOMS: Final = (
     Symptom(
         "disk_errors",
         KERNEL,
-        r"blk_update_request: I/O error|Buffer I/O error|EXT4-fs error|XFS .*(?:corruption)"
-        r"|XFS .*shutdown|nvme\d+: .*(?:timeout|reset)|Remounting filesystem read-only",
+        r"blk_update_request: I/O error|Buffer I/O error|EXT4-fs error|XFS .{0,200}(?:corruption)"
+        r"|XFS .{0,200}shutdown|nvme\d+: .{0,200}(?:timeout|reset)|Remounting filesystem read-only",
         "a disk or its file system has faults",
         "replace-a-gpu-worker",
     ),
     Symptom(
         "memory_errors",
         KERNEL,
-        r"Machine check events logged|EDAC .*(?:UE|uncorrectable|uncorrected)|Hardware Error",
+        r"Machine check events logged|EDAC .{0,200}(?:UE|uncorrectable|uncorrected)|Hardware Error",
         "the machine reports errors of its memory or processor",
         "replace-a-gpu-worker",
     ),
@@ -246,15 +249,15 @@ SYMPTOMS: Final = (
     Symptom(
         "nfs_away",
         (*KERNEL, *EVENTS, *KUBELET),
-        r"nfs: server .* not responding|mount\.nfs: |Stale file handle"
-        r"|MountVolume\.SetUp failed .*nfs",
+        r"nfs: server .{0,200} not responding|mount\.nfs: |Stale file handle"
+        r"|MountVolume\.SetUp failed .{0,200}nfs",
         "the shared storage does not answer",
         _DOWN,
     ),
     Symptom(
         "clock_off",
         (*STATE, *PODS),
-        r"^Leap status +: Not synchronised|clock (?:skew|difference).*(?:peer|too large)"
+        r"^Leap status +: Not synchronised|clock (?:skew|difference).{0,200}(?:peer|too large)"
         r"|the clock difference against peer",
         "a clock is not synchronised",
         "requirements",

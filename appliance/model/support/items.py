@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from itertools import chain, count
 from typing import Any, Final
 
 from appliance.model.support.pseudonyms import Pseudonyms
@@ -104,7 +105,9 @@ class Contents:
 
     def missing(self, where: str, what: str, cause: str) -> None:
         """Note what did not answer."""
-        self.unanswered.append(Unanswered(where, what, one_sentence(cause)))
+        # The terminal shows it as well, and what it shows is sent to support, too.
+        told, why = (one_sentence(Redactor(self.known).whole(text)) for text in (what, cause))
+        self.unanswered.append(Unanswered(where, told, why))
 
     def finish(self, about: dict[str, Any]) -> None:
         """Put in what did not answer, and the list of contents; the last thing to do."""
@@ -125,12 +128,19 @@ class Contents:
     def _left(self) -> int:
         return max(self.limits.total_bytes - _RESERVE - self._used, 0)
 
+    def _free(self, name: str) -> str:
+        """The name, or another one where it was cut to one that is there: none is there twice."""
+        there = {entry.name for entry in self.entries}
+        stem, dot, end = name.rpartition(".") if "." in name.rpartition("/")[2] else (name, "", "")
+        numbers = (f"{stem}-{number}{dot}{end}" for number in count(2))
+        return next(other for other in chain([name], numbers) if other not in there)
+
     def _write(self, name: str, text: str, left_out: int) -> None:
         kept, more = newest(text, self._left())
         if more and not kept:
             self.missing("this machine", name, "left out: the bundle has its largest size")
             return
-        shown = file_name(self._named(name))
+        shown = self._free(file_name(self._named(Redactor(self.known).whole(name))))
         size = len(kept.encode())
         self._used += size
         self.put(shown, kept)

@@ -16,11 +16,31 @@ from typing import Any, Final
 from appliance.model.site.settings import Site
 
 _V4: Final = re.compile(
-    r"(?<![A-Za-z0-9.])((?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3})"
-    r"(?:/(3[0-2]|[12]?\d)(?!\d))?(?![\w]|\.\d)"
+    r"(?<![0-9.])((?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3})"
+    r"(?:/(3[0-2]|[12]?\d)(?!\d))?(?![\w]|\.\d|\.in-addr)"
 )
-_V6: Final = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{3,39}(?![\w:])")
-_MAC: Final = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
+_V6: Final = re.compile(
+    r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,39}:[0-9A-Fa-f:]{0,39}:)[0-9A-Fa-f:]{3,39}(?![\w:]|\.\d)"
+)
+# As in names of machines and of pods, and the other way round as in DNS.
+_V4_JOINED: Final = re.compile(
+    r"(?<![A-Za-z0-9])(\d{1,3})([-_])(\d{1,3})\2(\d{1,3})\2(\d{1,3})(?![\d_-])"
+)
+_V4_ARPA: Final = re.compile(
+    r"(?<![\w.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?=\.in-addr\.arpa)"
+)
+_V4_ZEROS: Final = re.compile(
+    r"(?<![\w.])0{0,2}(\d+)\.0{0,2}(\d+)\.0{0,2}(\d+)\.0{0,2}(\d+)(?![\w.])"
+)
+# Of Ethernet, and the longer ones of InfiniBand; with each mark between, or with none after the
+# beginning of an interface's name.
+_MAC: Final = re.compile(
+    r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5,19}[0-9A-Fa-f]{2}(?![\w:])"
+    r"|(?<![\w-])(?:[0-9A-Fa-f]{2}-){5,19}[0-9A-Fa-f]{2}(?![\w-])"
+    r"|(?<![\w.])(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4}(?![\w.])"
+    r"|(?<=\benx)[0-9a-f]{12}(?!\w)"
+)
+_HOME: Final = re.compile(r"(/(?:home|Users)/)([A-Za-z_][\w.-]{0,40})")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 _KEPT: Final = tuple(
     IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
@@ -70,9 +90,14 @@ class Pseudonyms:
     def replace(self, text: str) -> str:
         """The text with pseudonyms."""
         text = self._pattern.sub(self._name, text)
+        text = _HOME.sub(self._home, text)
         text = _MAC.sub(self._mac, text)
-        text = _V6.sub(self._v6, text)
-        return _V4.sub(self._v4, text)
+        text = _V4_ARPA.sub(self._arpa, text)
+        text = _V4_JOINED.sub(self._joined, text)
+        text = _V4_ZEROS.sub(self._without_zeros, text)
+        # Before those of six, whose last part may be one of four.
+        text = _V4.sub(self._v4, text)
+        return _V6.sub(self._v6, text)
 
     def _name(self, found: re.Match[str]) -> str:
         return self._told(found[0], self._names[found[0].lower()])
@@ -81,8 +106,37 @@ class Pseudonyms:
         true = found[0].lower()
         if true in _KEPT_MACS:
             return found[0]
-        digest = self._digest(f"mac {true}")
-        return self._told(found[0], ":".join(["02", *(f"{byte:02x}" for byte in digest[:5])]))
+        plain = re.sub("[^0-9a-f]", "", true)
+        form = ":".join(plain[at : at + 2] for at in range(0, len(plain), 2))
+        if form in _KEPT_MACS:
+            return found[0]
+        other = f"02{self._digest(f'mac {form}').hex()[:10]}".ljust(len(plain), "0")
+        digits = iter(other)
+        return self._told(found[0], "".join(c if c in ":-." else next(digits) for c in true))
+
+    def _home(self, found: re.Match[str]) -> str:
+        name = found[2]
+        if name.lower() in _ORDINARY or name.startswith(("name-", "person-")):
+            return found[0]
+        return found[1] + self._told(name, f"person-{self._digest(f'home {name}').hex()[:6]}")
+
+    def _arpa(self, found: re.Match[str]) -> str:
+        other = self._other(list(reversed(found.groups())))
+        return ".".join(reversed(other)) if other else found[0]
+
+    def _joined(self, found: re.Match[str]) -> str:
+        other = self._other([found[place] for place in (1, 3, 4, 5)])
+        return found[2].join(other) if other else found[0]
+
+    def _without_zeros(self, found: re.Match[str]) -> str:
+        return ".".join(str(int(part)) for part in found.groups())
+
+    def _other(self, octets: list[str]) -> list[str]:
+        """The octets of the other address; none where it is no address, or one that stays."""
+        true = ".".join(str(int(octet)) for octet in octets)
+        found = _V4.fullmatch(true)
+        other = self._v4(found) if found else true
+        return other.split(".") if other != true else []
 
     def _v6(self, found: re.Match[str]) -> str:
         try:
@@ -144,6 +198,7 @@ def names_of(
         names.setdefault(serial, _serial(serial, key))
     for number, name in enumerate(_zones(site), 1):
         names.setdefault(name, f"zone{number}.example")
+        names.setdefault(_ldap(name), _ldap(f"zone{number}.example"))
     for number, name in enumerate(_hosts(site), 1):
         names.setdefault(name, f"host{number}.example")
     others = [str((d.get("host") or {}).get("hostname") or "") for d in documents]
@@ -160,8 +215,18 @@ def kept_ranges(site: Site) -> tuple[IPv4Network, ...]:
 
 
 def _zones(site: Site) -> list[str]:
-    settings = site.settings
-    return sorted({str(settings.domain)}, key=len, reverse=True)
+    """The domain of the site, and what is above it and above its other hosts."""
+    domain = str(site.settings.domain)
+    found = {domain}
+    for host in (domain, *_hosts(site)):
+        labels = host.split(".")
+        # What all the world has above its names tells no customer.
+        found |= {".".join(labels[at:]) for at in range(1, len(labels) - 1)}
+    return [domain, *sorted(found - {domain}, key=lambda zone: (-len(zone), zone))]
+
+
+def _ldap(zone: str) -> str:
+    return ",".join(f"dc={label}" for label in zone.split("."))
 
 
 def _hosts(site: Site) -> list[str]:
@@ -169,6 +234,8 @@ def _hosts(site: Site) -> list[str]:
     settings = site.settings
     found = [*map(str, settings.ntp_servers), settings.control_plane_endpoint.name]
     found += [settings.registry.rpartition(":")[0], settings.artifacts.rpartition(":")[0]]
+    if settings.runai is not None and settings.runai.domain:
+        found.append(str(settings.runai.domain))
     if settings.nfs is not None:
         found.append(str(settings.nfs.server))
     if settings.ssh.jump_host is not None:
@@ -179,7 +246,7 @@ def _hosts(site: Site) -> list[str]:
         {
             name
             for name in found
-            if name not in nodes and not name.endswith(zone) and not _V4.fullmatch(name)
+            if name and name not in nodes and not name.endswith(zone) and not _V4.fullmatch(name)
         }
     )
 

@@ -11,8 +11,10 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, Final
-from urllib.parse import quote
+from unicodedata import category, normalize
+from urllib.parse import quote, quote_plus
 
 from appliance.model.support.rules import SECRET_NAME, is_secret_name, marked, without_secrets
 
@@ -32,11 +34,25 @@ _VAULT_BODY: Final = re.compile(r"[^0-9a-f]*[0-9a-f]{20,}\s*")
 _NAME_LINE: Final = re.compile(
     rf"""[\s\-{{"'\\]*name["'\\]*\s*[:=]\s*["'\\]*(?:{SECRET_NAME})["'\\]*,?\s*""", re.I
 )
-_VALUE_LINE: Final = re.compile(r"""([\s\-"'\\]*value["'\\]*\s*[:=]\s*)(.*?)(["'\\]*,?\s*)""", re.I)
-_BLOCK: Final = re.compile(
-    rf"""(\s*)(?:- +)?["']?(?:{SECRET_NAME})["']?:\s*(?:[|>][+-]?\d?\s*)?""", re.I
+_VALUE_LINE: Final = re.compile(
+    r"""([\s\-"'\\]*value["'\\]*\s*[:=]\s*)(.*?)(["'\\]{0,9},?\s{0,9})""", re.I
 )
-_BLOCK_ENDS: Final = frozenset(":|>+-")
+_BLOCK: Final = re.compile(
+    rf"""(\s*)(?:- +)?["']?(?:{SECRET_NAME})["']?:\s*(?:[|>][+-]?\d?\s*|\[\s*)?""", re.I
+)
+_BLOCK_ENDS: Final = frozenset(":|>+-[0123456789")
+# Colours and other commands to a terminal, and characters that nobody sees: they part names.
+_UNSEEN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# The last line of the body of a key, after its long ones.
+_SHORT_BODY: Final = re.compile(
+    r"(.*[\s|>\"']|)(?=\S{0,63}[A-Z0-9+/=])[A-Za-z0-9+/_-]{4,63}={0,2}[\s\"']*"
+)
+# kubeadm prints it on a line of its own.
+_HEX_KEY: Final = re.compile(r"\s*[0-9a-f]{64}\s*")
+# Of a known value that a line's end parts, so much tells it.
+_PART: Final = 8
+_EDGES: Final = " \t\\\"'|>"
 
 
 class Known:
@@ -47,7 +63,8 @@ class Known:
     """
 
     def __init__(self, values: Collection[str] = ()) -> None:
-        self.forms = sorted({form for value in values for form in _forms(value)}, key=len)[::-1]
+        found = {form for value in values for form in _forms(value) if len(form) >= SHORTEST_KNOWN}
+        self.forms = sorted(found, key=len)[::-1]
 
 
 NOTHING_KNOWN: Final = Known()
@@ -64,11 +81,14 @@ class Redactor:
         self._in_vault = False
         self._after_name = False
         self._block: int | None = None
+        self._after_body = False
+        self._after_words = False
 
     def feed(self, text: str) -> str:
         """What may be told of the text so far; an incomplete line waits for its end."""
         seen = self._rest + text
-        there = [form for form in self._known if form in seen]
+        seen_clean = seen if _is_plain(seen) else _cleaned(seen)
+        there = [form for form in self._known if _is_near(form, seen_clean)]
         *lines, rest = seen.split("\n")
         told = [self._whole_line(line, there) for line in lines]
         self._overlong = self._overlong or len(rest) > LONGEST_LINE
@@ -91,14 +111,22 @@ class Redactor:
         if self._overlong or len(line) > LONGEST_LINE:
             self._overlong = False
             return f"[left out: a line longer than {LONGEST_LINE} characters]"
-        for form in known:
-            line = line.replace(form, marked("vault"))
+        if not _is_plain(line):
+            line = _cleaned(line)
+        line = _without_known(line, known)
         stamped = _STAMP.match(line)
         stamp = stamped[0] if stamped else ""
         kept = self._without_keys(line[len(stamp) :])
         if kept is None or self._is_vault(kept):
             return None
-        return stamp + without_secrets(self._without_named(kept))
+        if self._after_words and _HEX_KEY.fullmatch(kept):
+            kept = marked("certificate key")
+        self._after_words = "certificate" in kept and "key" in kept
+        told = without_secrets(self._without_named(kept))
+        if self._after_body and (short := _SHORT_BODY.fullmatch(told)):
+            told = short[1] + marked("base64")
+        self._after_body = told.rstrip(_EDGES).endswith(marked("base64"))
+        return stamp + told
 
     def _without_keys(self, line: str) -> str | None:
         if self._key_lines:
@@ -128,7 +156,8 @@ class Redactor:
         """Values on the lines below their names: of pods' environments, and blocks of YAML."""
         if self._block is not None:
             indent = len(line) - len(line.lstrip(" "))
-            if not line.strip() or indent > self._block:
+            is_item = indent == self._block and line[indent : indent + 2] == "- "
+            if not line.strip() or indent > self._block or is_item:
                 return " " * indent + marked("value") if line.strip() else line
             self._block = None
         if self._after_name and (found := _VALUE_LINE.fullmatch(line)):
@@ -152,15 +181,46 @@ def redacted(value: Any, known: Known = NOTHING_KNOWN) -> Any:
 
 def _plain(value: Any, of_text: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
+        beside = _told_by(value)
         return {
-            of_text(str(key)): _taken_out(inner, of_text)
+            of_text(str(key)): _whole(inner)
+            if key in beside
+            else _taken_out(inner, of_text)
             if is_secret_name(str(key))
             else _plain(inner, of_text)
             for key, inner in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_plain(inner, of_text) for inner in value]
+        before = (None, *value)
+        return [
+            _whole(inner) if _is_option(last) and not _is_option(inner) else _plain(inner, of_text)
+            for last, inner in zip(before, value, strict=False)
+        ]
     return of_text(value) if isinstance(value, str) else value
+
+
+def _told_by(value: Mapping[str, Any]) -> Collection[str]:
+    """The keys of a mapping that hold a secret by what stands beside them."""
+    if value.get("kind") == "Secret":
+        return ("data", "stringData")
+    names = (value.get(key) for key in ("name", "key", "type", "Name", "Key"))
+    if any(isinstance(name, str) and is_secret_name(name) for name in names):
+        return ("stringData", "value", "Value")
+    return ("stringData",)
+
+
+def _is_option(value: Any) -> bool:
+    """Whether the word after this one is its value, and a secret."""
+    return isinstance(value, str) and value.startswith("-") and is_secret_name(value)
+
+
+def _whole(value: Any) -> Any:
+    """The same shape without any text."""
+    if isinstance(value, Mapping):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(inner) for inner in value]
+    return value if value is None or isinstance(value, bool) or value == "" else marked("value")
 
 
 def _taken_out(value: Any, of_text: Callable[[str], str]) -> Any:
@@ -174,15 +234,56 @@ def _taken_out(value: Any, of_text: Callable[[str], str]) -> Any:
     return marked("value")
 
 
+def _is_plain(text: str) -> bool:
+    return text.isascii() and not _CONTROL.search(text)
+
+
+def _cleaned(text: str) -> str:
+    """The text as a person reads it: without colours, in the common form of each character."""
+    text = _UNSEEN.sub("", text)
+    if not text.isascii():
+        text = "".join(c for c in normalize("NFKC", text) if category(c) != "Cf")
+    # UTF-16 that was read as bytes has a zero beside each character.
+    zero = "" if text.count("\0") * 3 > len(text) else " "
+    return _CONTROL.sub(" ", text.replace("\0", zero))
+
+
+def _is_near(form: str, text: str) -> bool:
+    """Whether the value may be in the text, whole or parted by the end of a line."""
+    return form in text or (len(form) > _PART and (form[:_PART] in text or form[-_PART:] in text))
+
+
+def _without_known(line: str, known: Sequence[str]) -> str:
+    for form in known:
+        line = line.replace(form, marked("vault"))
+        if len(form) <= _PART:
+            continue
+        end = line.rstrip(_EDGES)
+        at = end.rfind(form[:_PART], max(len(end) - len(form), 0))
+        if at >= 0 and form.startswith(end[at:]):
+            line = line[:at] + marked("vault") + line[len(end) :]
+        begin = len(line) - len(line.lstrip(_EDGES))
+        at = line.find(form[-_PART:], begin, begin + len(form))
+        if at >= 0 and form.endswith(line[begin : at + _PART]):
+            line = line[:begin] + marked("vault") + line[at + _PART :]
+    return line
+
+
 def _forms(value: str) -> Iterator[str]:
-    """How a value may stand in one line: as it is, quoted, and in base64 at each offset."""
+    """How a value may stand in one line: as it is, quoted in many ways, and in base64 and hex."""
     for part in (value, *value.splitlines()):
-        text = part.strip()
+        text = normalize("NFKC", part.strip())
         if len(text) < SHORTEST_KNOWN or "\n" in text:
             continue
-        yield from (text, json.dumps(text)[1:-1], quote(text, safe=""))
+        once, wide = json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
+        of_go = "".join(f"\\u{ord(c):04x}" if c in "<>&" else c for c in wide)
+        yield from (text, once, wide, of_go, *(json.dumps(one)[1:-1] for one in (once, of_go)))
+        yield from (quote(text, safe=""), quote(text), quote_plus(text), escape(text))
+        yield from (text.replace("'", other) for other in ("''", "'\"'\"'", "'\\''"))
+        yield from (text.encode().hex(), " ".join(str(byte) for byte in text.encode()))
         for before in range(3):
             encoded = b64encode(b"\0" * before + text.encode()).decode()
             # Of a longer text only the middle is the same: the ends mix with what is beside it.
             middle = encoded[-(-before * 8 // 6) :].rstrip("=")
-            yield middle[: len(middle) - 1]
+            middle = middle[: len(middle) - 1]
+            yield from (middle, middle.replace("+", "-").replace("/", "_"))

@@ -14,12 +14,24 @@ from typing import Final
 _WORDS: Final = (
     r"(?:pass(?:word|wd|phrase|code)|(?<![a-z])pass(?![a-z])|secret|token|credential|cookie"
     r"|htpasswd|(?<![a-z])auths?(?![a-z])|(?-i:(?<=[a-z])Auth(?![a-z]))|connection[_-]?string"
-    r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age)[_-]?key"
+    r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age|auth|license)"
+    r"[_-]?key|(?<![a-z])(?:pwd(?!=/)|psk|creds?|passwort|kennwort|csrf)(?![a-z])|assertion|samlresponse|string[_-]?data"
     r"|key[_-]?data|certificate[_-]?key|docker(?:config(?:json)?|cfg)|(?<![a-z])sig(?![a-z]))"
 )
 _HINTS: Final = (
     *("pass", "secret", "token", "credential", "cookie", "auth", "connection", "key"),
-    *("docker", "sig"),
+    *(
+        "docker",
+        "sig",
+        "pwd",
+        "psk",
+        "cred",
+        "kennwort",
+        "csrf",
+        "assertion",
+        "samlresponse",
+        "string",
+    ),
 )
 # How names end that say where a secret is, or how many there are.
 _HARMLESS: Final = (
@@ -29,13 +41,20 @@ _HARMLESS: Final = (
 )
 _ENDS: Final = "".join(f"(?<!{word})" for word in _HARMLESS)
 SECRET_NAME: Final = rf"(?<![\w.-])[\w.-]{{0,60}}?{_WORDS}[\w.-]{{0,40}}{_ENDS}(?![\w.-])"
+_QUOTED: Final = r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'"""
+_PLAIN: Final = r"[^\s,;&\"'{}\[\]\\]"
+# What stands after a name: in quotes of any depth of JSON in JSON; a list; a word, in which one or
+# two marks may stand; where a line was cut, a quote that never ends.
 _VALUE: Final = (
-    r'(?:\\"(?:[^"\\]|\\[^"])*\\"|"(?:[^"\\]|\\.)*"|\'[^\']*\'|\[[^\]\n]*\]'
-    r"|[^\s,;&\"'{}\[\]\\]+)"
+    rf"(?:(?P<deep>\\+\").{{0,4000}}?(?<!\\)(?P=deep)|b?(?:{_QUOTED})"
+    rf"|\[(?:{_QUOTED}|[^\]\"'\n])*\]"
+    rf"|{_PLAIN}+(?:[,;&\"'{{}}\[\]\\]{{1,2}}{_PLAIN}+)*"
+    r"|\\*[\"'][^\n]*|\[[^\]\n]*$)"
 )
 _KEPT: Final = re.compile(
     r"""["'\\]*(?:null|none|true|false|)["'\\]*|["'\\]*\[redacted: [^\]]*\]?["'\\]*""", re.I
 )
+_QUOTES: Final = re.compile(r"\\*[\"']")
 _IS_SECRET_NAME: Final = re.compile(SECRET_NAME, re.I)
 
 
@@ -79,9 +98,8 @@ def marked(name: str) -> str:
 
 def _quoted(secret: str, mark: str) -> str:
     """The mark in the quotes of the secret, so that JSON stays JSON."""
-    for quote in ('\\"', '"', "'"):
-        if secret.startswith(quote):
-            return f"{quote}{mark}{quote}"
+    if found := _QUOTES.match(secret):
+        return f"{found[0]}{mark}{found[0]}"
     return f'["{mark}"]' if secret.startswith("[") else mark
 
 
@@ -92,13 +110,49 @@ def _rule(name: str, pattern: str, *hints: str, flags: int = re.I) -> Rule:
 RULES: Final = (
     _rule(
         "key",
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
-        r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----",
-        "private key",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.{0,13000}?"
+        r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+        "-----end",
     ),
-    _rule("URL login", r"(?<=://)(?P<secret>[^\s/@\"'<>]*:[^\s@\"'<>]+)@", "://"),
-    _rule("URL login", r"(?<=://)(?P<secret>[A-Za-z0-9_-]{20,})@", "://"),
+    # A manifest of a Secret: the names in it say nothing.
+    _rule(
+        "Secret",
+        r"^(?=.*\b(?:string)?data\b).*\bkind[\"'\\]*\s*:\s*[\"'\\]*Secret(?![A-Za-z]).*$",
+        "secret",
+    ),
+    _rule(
+        "Secret",
+        r"\bstringData[\"'\\]*\s*:\s*(?P<secret>\{[^{}]*\}?)",
+        "stringdata",
+    ),
+    _rule("URL login", r"(?<=://)(?P<secret>[^\s/:@\"'<>]{0,200}:[^\s\"'<>]{1,400})@", "://"),
+    _rule("URL login", r"(?<=://)(?P<secret>[A-Za-z0-9_-]{20,400})@", "://"),
+    _rule("URL login", r"(?<![^\s\"'=])\w{1,64}:(?P<secret>[^\s\"']{1,200})@(?:tcp|unix)\(", "@"),
+    _rule(
+        "URL query",
+        r"[?&](?:amp;)?(?:key|code|state|session\w{0,20}|ticket|x-amz-(?:signature|credential))="
+        r"(?P<secret>[^&\s\"'<>]+)",
+        "=",
+    ),
+    _rule(
+        "URL path",
+        r"(?:hooks\.slack\.com/services/|webhook\.office\.com/webhookb2/)(?P<secret>[^\s\"'<>]+)",
+        *("slack", "webhook"),
+    ),
     _rule("JWT", r"\beyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)*", "eyj", flags=0),
+    _rule("JWT", r"(?<![\w-])eyJ[\w-]{12,}(?:(?:\.|%2E)[\w-]*)*", "eyj", flags=0),
+    _rule(
+        "header",
+        r"\bauthorization[\"'\\]*\s*[:=]\s*[\"'\\\[]*(?P<secret>(?:digest|aws4)[^\r\n]*)",
+        "authorization",
+    ),
+    _rule("NTLM", r"\bTlRMTVNTUAA[A-Za-z0-9+/=]*", "tlrmt", flags=0),
+    _rule("hash", r"(?<![0-9a-f])[0-9a-f]{32}:[0-9a-f]{32}(?![0-9a-f])", ":"),
+    _rule("hash", r"\bSCRAM-SHA-\d+\$[^\s\"',]+", "scram"),
+    _rule("hash", r"(?<![\w*])\*[0-9A-F]{40}(?!\w)", "*", flags=0),
+    _rule("hash", rf"pass(?:word|wd)?[_-]?hash[\"'\\]*\s*[:=]\s*(?P<secret>{_VALUE})", "hash"),
+    _rule("signature", r"\bsignature=(?P<secret>[\w%+/=-]{16,})", "signature"),
+    _rule("certificate key", r"certificate key:?\s+(?P<secret>[0-9a-f]{64})(?!\w)", "certificate"),
     _rule(
         "header",
         r"\b(?:proxy-)?authorization[\"'\\]*\s*[:=]\s*[\"'\\\[]*"
@@ -134,17 +188,67 @@ RULES: Final = (
     _rule(
         "cloud key",
         r"\b(?:gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}"
-        r"|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|sk-[\w-]{20,})",
-        *("gh", "glpat", "hf_", "xox", "nvapi", "sk-"),
+        r"|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|sk-[\w-]{20,}|[rs]k_(?:live|test)_\w{16,}"
+        r"|pypi-[\w-]{16,}|npm_\w{30,}|dckr_[po]at_[\w-]{10,}|hv[bs]\.[\w-]{10,}|GOOG1\w{20,})",
+        *("gh", "glpat", "hf_", "xox", "nvapi", "sk-", "k_live", "k_test", "pypi", "npm_"),
+        *("dckr", "hvs.", "hvb.", "goog1"),
         flags=0,
     ),
     _rule("age key", r"\bAGE-SECRET-KEY-1[A-Z0-9]+", "age-secret"),
-    _rule("join token", r"\b(?<!\.)[a-z0-9]{6}\.[a-z0-9]{16}(?![\w.])", flags=0),
-    _rule("login", r"(?:^|\s)(?:-u|--user)[ =](?P<secret>[^\s:]+:\S+)", "-u"),
+    _rule("join token", r"\b(?<!\.)[a-z0-9]{6}\.[a-z0-9]{16}(?!\w|\.\w)", flags=0),
+    _rule(
+        "login",
+        r"(?<![^\s\"'])(?:-[A-Za-z]{0,8}u|--user)(?:[\"', ]+|=)[\"']?"
+        r"(?P<secret>[^\s:\"',]{1,200}:[^\s\"']+)",
+        *("-u", "u "),
+    ),
+    _rule(
+        "login",
+        r"(?<![^\s\"'])-[pPa](?:[\"',\s]+)(?P<secret>(?![\s\"',-])[^\s\"']+)",
+        *("login", "sshpass", "ipmitool", "redis-cli", "mysql", "mariadb"),
+    ),
+    _rule(
+        "login",
+        r"\b(?:sshpass|mysql\w*|mariadb)\b[^\n]{0,300}?(?<![^\s\"'])-p(?P<secret>[^\s\"']+)",
+        *("sshpass", "mysql", "mariadb"),
+    ),
+    _rule("login", r"\bhtpasswd[\"',\s]+-\w*b\w*[\"',\s]+(?P<secret>[^\n]+)", "htpasswd"),
+    _rule("login", r"(?P<secret>[^\s:\"']{1,64}:[^\s|]{1,200})\s*\|\s*chpasswd", "chpasswd"),
+    _rule("login", r"\bwandb\b.{0,200}?\b(?P<secret>[0-9a-f]{40})\b", "wandb"),
+    _rule(
+        "SQL",
+        rf"\b(?:password|identified(?:\s+with\s+\S+)?\s+by)\s+(?:password\s+)?(?P<secret>{_QUOTED})",
+        *("password", "identified"),
+    ),
     _rule(
         "value",
-        rf"[\"'\\]*\bname[\"'\\]*\s*[:=]\s*[\"'\\]*(?:{SECRET_NAME})[\"'\\]*\s*,\s*"
-        rf"[\"'\\]*value[\"'\\]*\s*[:=]\s*(?P<secret>{_VALUE})",
+        r"\bpass(?:word|wd|phrase)(?:\s+is:?|\s+for(?:\s+\S{1,64}){1,2}?\s*:)\s+(?P<secret>\S+)",
+        "pass",
+    ),
+    _rule("value", r"\b(?:r[ow]community\s|community\s?[:=])\s*(?P<secret>[^\s\"']+)", "community"),
+    _rule("value", rf"<(?:{SECRET_NAME})(?:\s[^<>]{{0,200}})?>(?P<secret>[^<\n]+)<", *_HINTS),
+    # Words of a list: ["helm", "--password", "..."], ('password', '...').
+    _rule(
+        "value",
+        rf"[\"'](?:{SECRET_NAME})[\"']\s*,\s*(?P<secret>b?(?:{_QUOTED}))(?!\s*:)",
+        *_HINTS,
+    ),
+    _rule(
+        "value",
+        rf"\b(?:name|key|type)[\"'\\]*\s*[:=]\s*[\"'\\]*(?:{SECRET_NAME})[\"'\\]*[\s,][^{{}}\n]{{0,200}}?"
+        rf"\bvalue[\"'\\]*\s*[:=]\s*(?P<secret>{_VALUE})",
+        *_HINTS,
+    ),
+    _rule(
+        "value",
+        rf"\bvalue[\"'\\]*\s*[:=]\s*(?P<secret>{_VALUE})[\s,]+[\"'\\]*name[\"'\\]*\s*[:=]\s*"
+        rf"[\"'\\]*(?:{SECRET_NAME})",
+        *_HINTS,
+    ),
+    _rule(
+        "value",
+        r"^\s*(?:export\s+|- +)?(?=[A-Z])"
+        rf"(?:{SECRET_NAME})=(?P<secret>(?![\"'\[])\S[^\r\n]*)$",
         *_HINTS,
     ),
     _rule(
@@ -155,7 +259,9 @@ RULES: Final = (
     ),
     _rule(
         "value",
-        rf"(?:{SECRET_NAME})[\"'\\]*\s*(?:=>|:=|[:=])[ \t]*(?P<secret>{_VALUE})",
+        # The kubelet names the volume before what it says of it.
+        r"(?<!volume \")(?<!volume \\\")"
+        rf"(?:{SECRET_NAME})[\"'\\]*\s*(?:=>|:=|%3D|[:=])[ \t]*(?P<secret>{_VALUE})",
         *_HINTS,
     ),
     _rule("value", rf"(?<!\S)(?=-)(?:{SECRET_NAME})[ \t]+(?P<secret>(?!-){_VALUE})", *_HINTS),

@@ -44,6 +44,17 @@ def test_text_is_escaped() -> None:
     assert "SUMMARY:rack: a\\\\b\\;c\\,d\\ne ends (cp1)" in unfolded(text)
 
 
+@pytest.mark.parametrize(
+    "odd", ["\r\nEND:VEVENT", "\x85END:VEVENT", "\u2028END", "\ud800", "\u202e"]
+)
+def test_what_a_node_says_begins_no_line_and_breaks_no_file(odd: str) -> None:
+    text = calendar("rack", [ending(f"CN=x{odd}")], NOW)
+    lines = text.encode().decode().splitlines()
+    assert lines.count("END:VEVENT") == 1
+    assert all(line[:1] in " ABCDEMPSTUVX" for line in lines)
+    assert "\u202e" not in text
+
+
 def test_an_event_is_a_whole_day_with_a_reminder() -> None:
     lines = unfolded(calendar("rack", [ending()], NOW))
     assert "DTSTART;VALUE=DATE:20270601" in lines

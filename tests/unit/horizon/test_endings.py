@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.model.components.runai.backend_certificate import BackendCertificate, Link
+from appliance.model.horizon.calendar import calendar
 from appliance.model.horizon.endings import Ending, Seen, due, horizon
 from appliance.model.site.settings import Site
 from appliance.model.state.facts.facts import NodeFacts
@@ -104,6 +105,64 @@ def test_a_node_that_does_not_answer_is_unknown_and_not_absent() -> None:
     one = named(found, "all certificates")
     assert (one.where, one.ends, one.unknown) == ("w1", None, "w1: no SSH on port 22")
     assert named(found, "CA of the site").unknown == "no node that answers has it"
+
+
+@pytest.mark.parametrize(
+    ("section", "what"),
+    [
+        ("kubernetes", "certificates of Kubernetes"),
+        ("certificates", "certificates of mirror and registry"),
+        ("trust", "CA of the site"),
+        ("runai", "Run:ai's backend, as served"),
+    ],
+)
+def test_what_a_node_could_not_read_is_unknown_and_not_absent(section: str, what: str) -> None:
+    facts = document()
+    facts[section] = None
+    facts["unreadable"] = [{"section": section, "reason": "openssl timed out"}]
+    one = next(one for one in listed(facts=facts) if one.where == "cp1" and one.what == what)
+    assert (one.ends, one.unknown) == (None, "openssl timed out")
+
+
+def test_a_control_plane_node_that_tells_of_no_certificate_is_unknown() -> None:
+    facts = document()
+    facts["kubernetes"]["pki"] = []
+    facts["kubernetes"]["kubeconfigs"] = []
+    facts["kubernetes"]["kubelet_active"] = True
+    assert named(listed(facts=facts), "certificates of Kubernetes").unknown == "it tells of none"
+
+
+def test_a_clock_of_a_node_that_is_late_hides_no_kubelet() -> None:
+    facts = document(kubelet=3)
+    facts["clock"]["epoch"] = NOW - 400 * 86_400
+    assert named(listed(facts=facts, now=NOW), racks.KUBELET).counts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("9999-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00"),
+        *("0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_days_at_the_ends_of_time_are_listed_and_are_in_the_calendar(text: str) -> None:
+    """99991231235959Z is what RFC 5280 writes for a certificate that never ends."""
+    facts = document()
+    facts["trust"]["site_ca_not_after"] = text
+    found = listed(facts=facts)
+    one = named(found, "CA of the site")
+    assert one.ends is not None
+    assert one.ends.year in {1, 9999}
+    assert one.is_due(NOW, 30) is text.startswith("0001")
+    assert "SUMMARY:rack: CA of the site ends (site)" in calendar("rack", found, NOW)
+
+
+def test_a_day_is_the_one_in_utc() -> None:
+    facts = document()
+    facts["trust"]["site_ca_not_after"] = "2027-06-01T01:00:00+10:00"
+    ends = named(listed(facts=facts), "CA of the site").ends
+    assert ends is not None
+    assert f"{ends:%Y-%m-%d}" == "2027-05-31"
 
 
 def test_what_no_program_tells_is_said_to_be_unknown() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 
 CANARY = "Canary7hunter2Zq"
 _BODY = b64encode((CANARY * 6).encode()).decode()
+_HEX = "0f1a2b3c4d5e6f70" * 4
+# What stands inside passwords that people choose.
+SPECIAL = ",;&{}[]\"'\\"
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n{_BODY}\n-----END RSA PRIVATE KEY-----"
 JWT = f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEifQ.{CANARY}"
 GOOGLE = "AIzaSyCanaryCanaryCanaryCanary01234567"
@@ -51,6 +55,74 @@ CLASSES: dict[str, tuple[str, str]] = {
     "NGC key": ("nvapi-CanaryCanaryCanary0123", "login $oauthtoken nvapi-CanaryCanaryCanary0123"),
     "age key": ("CANARYCANARY0123", "AGE-SECRET-KEY-1CANARYCANARY0123"),
     "client secret": (CANARY, f'"clientSecret": "{CANARY}"'),
+    "end of a key without its beginning": ("qv8JxRkW3nT", f"{_BODY[:64]}\nqv8JxRkW3nTY==\n---"),
+    "certificate key on its own line": (_HEX, f"[upload-certs] Using certificate key:\n{_HEX}"),
+    "certificate key in words": (_HEX, f"Using certificate key: {_HEX}"),
+    "join token at the end of a sentence": ("0123456789abcdef", "with abcdef.0123456789abcdef."),
+    "NTLM": ("TlRMTVNTUAADAAAAB4II", "Negotiation: NTLM TlRMTVNTUAADAAAAB4II"),
+    "NT hash": ("31d6cfe0d16ae931", f"ada:500:{'aad3b435' * 4}:{'31d6cfe0d16ae931' * 2}:::"),
+    "SCRAM": (CANARY, f"SCRAM-SHA-256$4096:salt==${CANARY}:x"),
+    "hash of MySQL": ("2470C0C06DEE42FD", f"as '*{'2470C0C06DEE42FD' * 2}ADCA2EC9'"),
+    "hash of a password": (CANARY, f"password_hash: {CANARY}"),
+    "S3 signature": (_HEX, f"GET /b?X-Amz-Algorithm=AWS4&X-Amz-Signature={_HEX}&x=1"),
+    "S3 header": (_HEX, f"Authorization: AWS4-HMAC-SHA256 Credential=a/b, Signature={_HEX}"),
+    "S3 signature alone": (_HEX, f"SignedHeaders=host, Signature={_HEX}"),
+    "digest header": (CANARY, f'Authorization: Digest username="a", response="{CANARY}"'),
+    "SAS": (CANARY, f"https://a.blob.test/c?sv=2020&amp;sig={CANARY}&se=1"),
+    "code of OIDC": (CANARY, f"GET /callback?code={CANARY}&state=abc"),
+    "key in a URL": (CANARY, f"GET /v1?key={CANARY}"),
+    "assertion": (CANARY, f"client_assertion={CANARY}"),
+    "SAML": (CANARY, f"POST SAMLResponse={CANARY}"),
+    "short option": (CANARY, f"docker login registry -u push -p {CANARY}"),
+    "short option in a list": (CANARY, f'["docker","login","-u","push","-p","{CANARY}"]'),
+    "short option without a space": (CANARY, f"mysql -uroot -p{CANARY} db"),
+    "sshpass": (CANARY, f"sshpass -p{CANARY} ssh w1"),
+    "BMC": (CANARY, f"ipmitool -I lanplus -H 10.0.0.1 -U ADMIN -P {CANARY} chassis"),
+    "redis-cli": (CANARY, f"redis-cli -h x -a {CANARY} ping"),
+    "option in a list": (CANARY, f'["helm","--password","{CANARY}"]'),
+    "option in a list of Python": (CANARY, f"['helm', '--password', '{CANARY}']"),
+    "joined options of curl": (CANARY, f"curl -sSu ada:{CANARY} https://registry"),
+    "htpasswd with its password": (CANARY, f"htpasswd -Bbn push {CANARY}"),
+    "chpasswd": (CANARY, f"echo root:{CANARY} | chpasswd"),
+    "SQL": (CANARY, f"ALTER USER a WITH ENCRYPTED PASSWORD '{CANARY}';"),
+    "SQL of MySQL": (CANARY, f"CREATE USER a IDENTIFIED BY '{CANARY}'"),
+    "words of a prompt": (CANARY, f"Password for user ada: {CANARY}"),
+    "sentence": (CANARY, f"the password is {CANARY}"),
+    "words with blanks": ("horse staple", "DB_PASSWORD=correct horse staple"),
+    **{f"value with {mark}": (CANARY, f"DB_PASSWORD=abc{mark}{CANARY} x") for mark in SPECIAL},
+    **{f"option with {mark}": (CANARY, f"run password=abc{mark}{CANARY} x") for mark in SPECIAL},
+    "quote of YAML": (CANARY, f"password: 'abc''{CANARY}'"),
+    "quote that never ends": (CANARY, f'{{"password": "{CANARY} and the line was cut'),
+    "list with a bracket": (CANARY, f'{{"passwords": ["a]b","{CANARY}"]}}'),
+    "quote in JSON in JSON": (CANARY, json.dumps(json.dumps({"password": f'a"{CANARY}'}))),
+    "JSON thrice": (CANARY, json.dumps(json.dumps(json.dumps({"password": CANARY})))),
+    "environment in JSON thrice": (
+        CANARY, json.dumps(json.dumps(json.dumps({"name": "DB_PASSWORD", "value": CANARY})))
+    ),
+    "bytes of Python": (CANARY, f"{{'password': b'{CANARY}'}}"),
+    "XML": (CANARY, f"<dbPassword>{CANARY}</dbPassword>"),
+    "attributes of XML": (CANARY, f'<add key="DbPassword" value="{CANARY}"/>'),
+    "value before its name": (CANARY, f'{{"value":"{CANARY}","name":"DB_PASSWORD"}}'),
+    "value far from its name": (CANARY, f'{{"name":"DB_PASSWORD","x":1,"value":"{CANARY}"}}'),
+    "value of a type": (CANARY, f'{{"type":"password","value":"{CANARY}"}}'),
+    "list of YAML": (CANARY, f"passwords:\n- {CANARY}\n- x"),
+    "list of JSON": (CANARY, f'{{\n "passwords": [\n  "{CANARY}"\n ]\n}}'),
+    "manifest of a Secret": (CANARY, f'{{"data":{{"admin":"{CANARY}"}},"kind":"Secret"}}'),
+    "last manifest of a Secret": (CANARY, json.dumps(json.dumps({"stringData": {"a": CANARY}}))),
+    "database": (CANARY, f"runai:{CANARY}@tcp(db:3306)/x"),
+    "URL login with @": (CANARY, f"postgres://runai:ab@{CANARY}@db:5432/x"),
+    "parted JWT": ("eyJzdWIiOiJhZGEifQ", "token eyJhbGciOiJSUzI1NiJ9.\n  eyJzdWIiOiJhZGEifQ.s"),
+    "colour": (CANARY, f"\x1b[31mpassword\x1b[0m=\x1b[32m{CANARY}"),
+    "colour in a name": (CANARY, f"pass\x1b[1mword={CANARY}"),
+    "zero between words": (CANARY, f"helm\0--password\0{CANARY}\0x"),
+    "unseen character": (CANARY, f"pass\u200bword={CANARY}"),
+    "full width": (CANARY, f"\uff50\uff41\uff53\uff53word={CANARY}"),
+    "Slack": (CANARY, f"https://hooks.slack.com/services/T0/B0/{CANARY}"),
+    "PyPI": (CANARY, f"using pypi-AgEIcHlwaS5vcmc{CANARY}"),
+    "Docker Hub": (CANARY, f"using dckr_pat_{CANARY}"),
+    "HashiCorp": (CANARY, f"using hvs.CAESI{CANARY}"),
+    "short names": (CANARY, f"pwd={CANARY};psk={CANARY};creds={CANARY}"),
+    "percent": (CANARY, f"q=password%3D{CANARY}"),
 }  # fmt: skip
 # Lines of logs that hold no secret, and stay word for word.
 HARMLESS = (
@@ -61,6 +133,16 @@ HARMLESS = (
     "x509: certificate has expired or is not yet valid: current time 2026-11-26T10:00:00Z",
     "--tls-private-key-file=/etc/kubernetes/pki/apiserver.key --token-ttl=24h0m0s",
     "secretName: runai-tls",
+    "password authentication failed for user",
+    'SetUp failed for volume "default-token-x8z7p" : failed to sync secret cache: timed out',
+    "community edition of Docker",
+    "PWD=/root",
+    "no basic auth credentials",
+    "Failed password for ada from 10.0.0.1 port 22 ssh2",
+    "CERTIFICATE KEY: none was given",
+    '["login", "logout"] of 3 users',
+    "docker run -u 1000 --rm busybox",
+    "Grüße aus München: der Knoten w1 läuft",
     "tests passed: 3",
     "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
 )

@@ -12,8 +12,9 @@ from appliance.adapters.support.machine import known_secrets
 from appliance.adapters.support.names import FILE, site_key
 from appliance.errors import Refused
 from appliance.model.support.items import MB, Contents, Limits, file_name, newest
-from appliance.model.support.redaction import Redactor
+from appliance.model.support.redaction import Known, Redactor
 from tests.site_cases import copy_of_good
+from tests.unit.support.secrets import CANARY
 
 
 def put(contents: dict[str, str], **limits: int) -> Contents:
@@ -49,6 +50,30 @@ def test_a_text_for_which_no_place_is_left_is_named() -> None:
     assert [(one["what"], one["cause"]) for one in silent] == [
         ("b.log", "left out: the bundle has its largest size")
     ]
+
+
+def test_no_name_is_there_twice_where_names_are_cut() -> None:
+    found: dict[str, str] = {}
+    contents = put(found)
+    for end in ("a", "b"):
+        contents.text(f"pods/runai/{'x' * 130}-{end}/c.log", f"log of {end}")
+        contents.text(f"pods/runai/{'y' * 130}-{end}", f"log of {end}")
+    assert len(found) == len(contents.entries) == 4
+    assert sorted(found.values()) == ["log of a", "log of a", "log of b", "log of b"]
+    assert all(entry.name in found for entry in contents.entries)
+
+
+def test_a_secret_in_a_name_or_in_a_cause_is_taken_out() -> None:
+    found: dict[str, str] = {}
+    contents = put(found)
+    contents.known = Known(["correcthorsebattery"])
+    contents.text("pods/runai/correcthorsebattery/c.log", "x")
+    contents.missing("w1", "log of correcthorsebattery", f"exit code 1: --token {CANARY}")
+    contents.finish({})
+    (one,) = contents.unanswered
+    for text in (one.what, one.cause, *found, *found.values()):
+        assert CANARY not in text
+        assert "correcthorse" not in text
 
 
 def test_a_document_is_whole_or_not_there() -> None:

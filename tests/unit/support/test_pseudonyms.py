@@ -59,6 +59,74 @@ def test_a_mac_and_an_address_of_six_keep_their_form() -> None:
     assert len(mac) == 17
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("3c-ec-ef-00-11-22", "3cec.ef00.1122", "enx3cecef001122", "3C:EC:EF:00:11:22"),
+        "80:00:02:08:fe:80:00:00:00:00:00:00:3c:ec:ef:00:11:22:33:44",
+    ],
+)
+def test_a_mac_is_replaced_however_it_is_written(form: str) -> None:
+    told = pseudonyms().replace(f"link {form} is up")
+    assert told.startswith("link ")
+    assert told.endswith(" is up")
+    plain = told.lower().translate(str.maketrans("", "", ":-."))
+    assert "3cecef" not in plain
+    assert "001122" not in plain
+
+
+def test_a_mac_is_the_same_one_in_each_form() -> None:
+    names = pseudonyms()
+    forms = names.replace("3c:ec:ef:00:11:22 3c-ec-ef-00-11-22 3cec.ef00.1122 enx3cecef001122")
+    one, two, three, four = forms.split()
+    plain = one.replace(":", "")
+    assert plain == two.replace("-", "") == three.replace(".", "") == four.removeprefix("enx")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("::ffff:198.18.7.11", "198-18-7-11", "ip-198-18-7-11.ns.pod", "198.018.007.011"),
+        *("[::ffff:198.18.7.11]:6443", "11.7.18.198.in-addr.arpa", "v198.18.7.11", "198_18_7_11"),
+    ],
+)
+def test_an_address_is_replaced_however_it_is_written(form: str) -> None:
+    names = pseudonyms()
+    other = names.replace("198.18.7.11")
+    told = names.replace(form)
+    assert "198" not in told
+    dashed = {other, other.replace(".", "-"), other.replace(".", "_")}
+    dashed.add(".".join(reversed(other.split("."))))
+    assert any(one in told for one in dashed), told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("ldap.customer.test", "DC=rack,DC=test", "dc=customer,dc=test", "(4)rack(4)test"),
+        *("https://runai.other.test/auth", "sso.elsewhere.test", "mirror.third.test:5000"),
+    ],
+)
+def test_zones_around_the_names_of_the_site_are_replaced(text: str) -> None:
+    site = samples.site(
+        ntp_servers=["time.customer.test"],
+        registry="mirror.third.test:5000",
+        runai={"domain": "runai.other.test"},
+        ssh={"jump_host": "ada@jump.elsewhere.test"},
+    )
+    told = Pseudonyms(KEY, names_of(site, [], [], KEY), kept_ranges(site)).replace(text).lower()
+    for word in ("customer", "rack", "other", "elsewhere", "third"):
+        assert word not in told
+
+
+@pytest.mark.parametrize("text", ["/home/karl/x", "/Users/karl", "cd /home/karl"])
+def test_the_folder_of_a_person_is_replaced(text: str) -> None:
+    told = pseudonyms().replace(text)
+    assert "karl" not in told
+    assert told == pseudonyms().replace(text)
+    assert pseudonyms().replace("/home/ubuntu/x") == "/home/ubuntu/x"
+
+
 def test_facts_with_pseudonyms_are_facts() -> None:
     names = pseudonyms()
     for name, document in DOCUMENTS.items():

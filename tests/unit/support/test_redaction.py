@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
+from html import escape
+from time import process_time
+from unicodedata import normalize
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -68,6 +72,88 @@ def test_an_exact_value_is_known_again_in_every_form(before: int) -> None:
     assert Redactor(known).whole("a short word") == "a short word"
 
 
+AWKWARD = "Ab<9'x&\"y\\Zü+/ 7q tail"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(AWKWARD),
+        json.dumps(AWKWARD, ensure_ascii=False),
+        json.dumps(json.dumps(AWKWARD)),
+        json.dumps(AWKWARD, ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026"),
+        AWKWARD.replace("'", "''"),
+        AWKWARD.replace("'", "'\"'\"'"),
+        escape(AWKWARD),
+        quote(AWKWARD),
+        quote_plus(AWKWARD),
+        normalize("NFD", AWKWARD),
+        AWKWARD.encode().hex(),
+        str(list(AWKWARD.encode())).replace(",", ""),
+        urlsafe_b64encode(AWKWARD.encode()).decode(),
+    ],
+)
+def test_a_value_with_special_characters_is_known_however_it_is_written(text: str) -> None:
+    assert Redactor(Known([AWKWARD])).whole(f"a {text} b").count("[redacted: vault]") == 1
+
+
+@pytest.mark.parametrize("at", range(8, 25))
+@pytest.mark.parametrize("between", ["\n", "\n    ", " \\\n  ", '"\n"', "\r\n"])
+def test_a_value_that_is_wrapped_is_known(at: int, between: str) -> None:
+    value = "correcthorsebatterystaplexyzabcde"
+    told = Redactor(Known([value])).whole(f"a {value[:at]}{between}{value[at:]} b")
+    assert told.count("[redacted: vault]") == 2
+    assert value[:8] not in told
+    assert value[-8:] not in told
+
+
+HEAVY = (
+    *("://", "://a:", "://a:b@://", "://-", "-----BEGIN A PRIVATE KEY-----", "auth:[", 'auth="'),
+    *(
+        'auth:\\"',
+        "name: password ",
+        "eyJabcdef.",
+        "-p ",
+        "mysql ",
+        "community ",
+        "<password ",
+        "'",
+    ),
+    *("value:x ", "aA1-_/+", "password for a ", "kind: Secret data ", "stringData:{", "\x1b[", "x"),
+)
+
+
+@pytest.mark.parametrize("piece", HEAVY)
+def test_a_line_made_to_keep_it_busy_takes_no_longer_than_another(piece: str) -> None:
+    """Time grows with the length, not with its square: a square would take minutes."""
+    text = (piece * 100_000)[:60_000]
+    begun = process_time()
+    Redactor(Known(["correcthorsebatterystaple"])).whole(text)
+    assert process_time() - begun < 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: password\nvalue: " + '"' * 60_000 + "x",
+        "name: password\nvalue: " + ", " * 30_000 + "x",
+        "A1b" * 30 + "\n" + '"' * 60_000 + "a",
+        "A1b" * 30 + "\n" + "a " * 30_000 + ".",
+        "password=" + "\\" * 60_000,
+        "password" + '"' * 60_000,
+        "password:" + " " * 60_000 + "x:",
+        " " * 60_000 + "password",
+        "$ANSIBLE_VAULT;1.1\n" + "x" * 60_000,
+        "- " * 30_000 + "name: password",
+    ],
+    ids=lambda text: text[:9],
+)
+def test_lines_made_to_keep_it_busy_take_no_longer_than_others(text: str) -> None:
+    begun = process_time()
+    Redactor().whole(text)
+    assert process_time() - begun < 2
+
+
 def test_a_line_without_end_is_left_out_and_not_held() -> None:
     stream = Redactor()
     told = "".join(stream.feed("x" * 100_000) for _ in range(20))
@@ -98,6 +184,22 @@ def test_plain_data_keeps_its_shape() -> None:
     assert told["runai"]["values"]["auth"]["user"] == "ada"
     assert (told["become_password"], told["token"], told["count"]) == (False, None, 3)
     assert len(told["first_passwords"]) == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"name": "DB_PASSWORD", "value": CANARY}],
+        {"env": [{"value": CANARY, "name": "DB_PASSWORD"}]},
+        {"args": [{"key": "token", "value": [CANARY]}]},
+        ["helm", "--password", CANARY, "x"],
+        {"args": ["run", "-p", "1", "--token", CANARY]},
+        {"stringData": {"admin": CANARY}},
+        {"kind": "Secret", "data": {"admin": CANARY}},
+    ],
+)
+def test_a_secret_in_plain_data_is_known_by_what_stands_beside_it(value: object) -> None:
+    assert CANARY not in json.dumps(redacted(value))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.workflows.horizon import HorizonResult
 
+_BEGIN = b"BEGIN:VCALENDAR"
 # What is done about what does not count, by its kind.
 _KEPT = {"certificate": "the kubelet renews it", "token": "each joining makes a new one"}
 
@@ -73,12 +74,24 @@ def horizon(app: Application, within: int, ics: Path | None, site: Path, output:
     if found.faults:
         fault = found.faults[0]
         raise NotHealthy(f"{fault.node}: not read: {fault.reason}", hint=fault.hint)
+    unread = [one for one in found.endings if one.is_unread()]
+    if unread:
+        one = unread[0]
+        raise NotHealthy(f"{one.where}: {one.what}: not read: {one.unknown}", hint=_hint(one))
+
+
+def _is_calendar(path: Path) -> bool:
+    """By its beginning alone; a device or a pipe is none, and may have no end."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(len(_BEGIN)) == _BEGIN
 
 
 def _write(path: Path, text: str) -> None:
     from appliance.adapters.local.state_files import COMMITTABLE, replace_file
 
-    if path.exists() and not path.read_bytes().startswith(b"BEGIN:VCALENDAR"):
+    if path.exists() and not _is_calendar(path):
         raise Refused(f"{path} exists, and is no calendar", hint="name another file: --ics FILE")
     replace_file(path.absolute(), text, mode=COMMITTABLE)
 

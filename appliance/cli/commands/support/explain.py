@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # How many places of one cause are named; the JSON has all.
 FEW = 6
+# A bundle comes from outside: what it says about itself is cut.
+LONGEST = 200
+MOST = 40
 
 
 @click.command()
@@ -44,8 +47,10 @@ def explain(file: Path, output: str) -> None:
 
 
 def _show(found: Explanation) -> None:
-    about = found.about
-    say(f"site {about.get('site')}, {about.get('created')}, by version {about.get('tool_version')}")
+    site, made, version = (
+        str(found.about.get(key))[:LONGEST] for key in ("site", "created", "tool_version")
+    )
+    say(f"site {site}, {made}, by version {version}")
     for doubt in found.doubts:
         print_line(f"warning: {doubt}", err=True)
     for certain, title in ((True, "found by checks"), (False, "likely, by what logs say")):
@@ -54,8 +59,10 @@ def _show(found: Explanation) -> None:
             say(f"{title}:")
         for group in _grouped(causes):
             _show_cause(group)
-    for one in found.unanswered:
+    for one in found.unanswered[:MOST]:
         print_line(f"no answer: {one.get('where')}: {one.get('what')}: {one.get('cause')}")
+    if len(found.unanswered) > MOST:
+        say(f"and {len(found.unanswered) - MOST} more without an answer: --output json has all")
     if not found.causes:
         say("no cause found: read the logs inside, the newest lines first")
 
