@@ -6,7 +6,7 @@ What must not be here: what follows from it (:mod:`appliance.model.components.ru
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.components.runai import component, unmet
 from appliance.model.components.runai.upgrade.record import (
@@ -15,10 +15,15 @@ from appliance.model.components.runai.upgrade.record import (
     ClaimedVolume,
     begun_upgrade,
 )
+from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
+
+# Before helm begins, users still change the database: an older dump would lose what they did.
+FRESH_SECONDS: Final = 3600.0
+HOUR: Final = 3600.0
 
 
 def open_points(desired: Desired, observed: Observed) -> Iterator[str]:
@@ -35,6 +40,36 @@ def record_of(desired: Desired, observed: Observed) -> BegunUpgrade | None:
     return found if found and target and found.target_sha256 == target.sha256 else None
 
 
+def helm_has_begun(desired: Desired, observed: Observed) -> bool:
+    """Whether a release has another revision than before: a dump of now is none of before."""
+    record, cluster = record_of(desired, observed), observed.cluster
+    if record is None or record.rolled_back or not isinstance(cluster, Cluster):
+        return False
+    return any(
+        release is not None and release.revision != record.revisions.get(name)
+        for namespace, name in unmet.RELEASES
+        for release in [cluster.release(namespace, name)]
+    )
+
+
+def save_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
+    """What of the dump and the values is not there, or too old; nothing once helm has begun."""
+    if helm_has_begun(desired, observed):
+        return
+    record = record_of(desired, observed)
+    if record is None or record.rolled_back:
+        yield "values and RunaiConfig are not saved"
+    if record is None or record.rolled_back or record.dump is None:
+        yield "the backend's database is not dumped"
+        return
+    facts = observed.node_facts.get(desired.site.vendor_node.name)
+    now = facts.at("clock.epoch") if facts else None
+    if now is not None and now - record.dump.taken > FRESH_SECONDS:
+        hours = (now - record.dump.taken) / HOUR
+        age = f"{hours:.0f} hours old" if record.dump.taken else "of an unknown time"
+        yield f"the dump of the database is {age}, and users went on working since"
+
+
 def backup_open_points(
     desired: Desired, observed: Observed, volumes: Sequence[ClaimedVolume]
 ) -> Iterator[str]:
@@ -45,11 +80,7 @@ def backup_open_points(
                 f"volume {volume.name} of {volume.claim} has the reclaim policy {volume.policy}, "
                 f"not {RETAIN}"
             )
-    record = record_of(desired, observed)
-    if record is None or record.rolled_back:
-        yield "values and RunaiConfig are not saved"
-    if record is None or record.rolled_back or record.dump is None:
-        yield "the backend's database is not dumped"
+    yield from save_open_points(desired, observed)
 
 
 def prepare_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
