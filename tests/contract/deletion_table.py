@@ -349,7 +349,7 @@ PLACES: Final[Places] = {
     "roles/runai_upgrade/library/runai_saved_state.py": {"save: chmod": STATE},
     "roles/runai_upgrade/module_utils/runai_dump.py": {
         "module: shell mv": WRITE,
-        "module: shell rm -": HALF,
+        "module: shell rm -": TEMPORARY,
     },
     "roles/runai_upgrade/module_utils/runai_upgrade_record.py": {
         "remove_nginx: argv delete": NGINX

@@ -138,7 +138,7 @@ def restore_files(want, record):
     write(BUNDLE, json.dumps(record["source"], sort_keys=True), 0o644)
     for name, path in sorted(want["values"].items()):
         saved = Path(record["folder"]) / (name + "-kept-before.json")
-        if saved.is_file():
+        if saved.is_file() and saved.stat().st_size:  # empty: there was none before
             write(Path(path), saved.read_bytes(), 0o600)
         elif Path(path).exists():
             Path(path).unlink()

@@ -150,7 +150,7 @@ def save(want, kubectl, job, run_helm):
     record = {key: want[key] for key in keys}
     record["revisions"] = {name: int(number) for name, number in want["revisions"].items()}
     state = {"merged": False, "differences": [], "verified": False, "rolled_back": False}
-    records.keep(dict(record, dump=described, **state))
+    records.keep(dict(record, dump=described, claims=records.claims(kubectl), **state))
     return described
 
 

@@ -22,6 +22,7 @@ from tests.unit.modules.test_runai_upgrade_modules import (
     rolled_back,
     save,
     saved_state,
+    volume,
     wanted,
 )
 
@@ -131,6 +132,27 @@ def test_a_dump_is_made_anew_where_users_went_on_for_an_hour(tmp_path: Path) -> 
     taken = records.read()["dump"]["taken"]
     assert saved_state.is_saved(wanted(folder), records.read(), now=taken + 3500)
     assert not saved_state.is_saved(wanted(folder), records.read(), now=taken + 3700)
+
+
+def test_a_claim_that_got_a_new_volume_is_no_upgrade(tmp_path: Path, record: Path) -> None:
+    api = Api()
+    api.secrets = [revision(3), release("runai-cluster", 2)]
+    api.volumes = [volume("pv-1", "runai-backend", "Retain"), volume("pv-9", "default", "Delete")]
+    for one in api.volumes:
+        one["status"] = {"phase": "Bound"}
+    api.volumes[0]["spec"]["claimRef"]["name"] = "pvc-postgresql"
+    save(wanted(tmp_path / "before"), api=api)
+    assert records.read()["claims"] == {"runai-backend/pvc-postgresql": "pv-1"}
+    assert noted.note({"verified": True}, api)
+    records.update({"verified": False})
+    # The new chart deleted the claim and made it again: Retain kept the volume, released.
+    api.volumes[0]["status"]["phase"] = "Released"
+    new = volume("pv-2", "runai-backend", "Delete")
+    new["spec"]["claimRef"]["name"], new["status"] = "pvc-postgresql", {"phase": "Bound"}
+    api.volumes.append(new)
+    with pytest.raises(records.UpgradeError, match="bound to pv-2, and was to volume pv-1"):
+        noted.note({"verified": True}, api)
+    assert json.loads(record.read_text())["verified"] is False
 
 
 # -- the way back ----------------------------------------------------------------------------

@@ -357,6 +357,10 @@ def test_a_rollback_restores_the_bundles_record_and_the_kept_values(
     rolled_back.restore_files({"values": values}, record)
     assert json.loads((tmp_path / "bundle.json").read_text()) == {"version": "2.7.1"}
     assert (backend.read_text(), cluster.exists()) == ('{"old": 1}', False)
+    cluster.write_text('{"new": 1}')
+    (tmp_path / "runai-cluster-kept-before.json").write_text("")
+    rolled_back.restore_files({"values": values}, record)
+    assert not cluster.exists(), "an empty file: there was none"
 
 
 def test_a_record_is_changed_only_where_there_is_one(record: Path) -> None:
