@@ -52,21 +52,33 @@ def take(want, job, path):
     Raises:
         UpgradeError, JobError: it failed.
     """
-    began, free = time.time(), shutil.disk_usage(str(Path(path).parent)).free
-    room = (free - RESERVE) // STEP * STEP
-    if room <= 0:
-        raise UpgradeError(
-            "the database was not dumped: %d MB are free in %s, and %d MB stay free for the node"
-            % (free >> 20, Path(path).parent, RESERVE >> 20)
-        )
+    began = time.time()
     pod = [want["kubectl"], "--kubeconfig=" + want["kubeconfig"], "--namespace=runai-backend"]
     pod += ["exec", want.get("pod", POD), "--", "/bin/sh", "-c", IN_POD, "dump"]
     pod += [want.get("database", DATABASE)]
-    command = ["/bin/sh", "-c", TO_FILE, "to-file", str(path), str(room // BLOCK), *pod]
-    result, _ = job.run(command, {}, "/", want.get("deadline_seconds", SECONDS))
-    if result["rc"] != 0:
-        raise UpgradeError("the database was not dumped: " + explain(result))
+    try:
+        to_file(job, path, pod, want.get("deadline_seconds", SECONDS))
+    except UpgradeError as error:
+        raise UpgradeError("the database was not dumped: %s" % error) from error
     return dict(examined(path), taken=began)
+
+
+def to_file(job, path, command, seconds):
+    """Let a unit write what a command says into a file that only root reads, whole or not at all.
+
+    Raises:
+        UpgradeError, JobError: it failed, or the node has too little space.
+    """
+    room = (shutil.disk_usage(str(Path(path).parent)).free - RESERVE) // STEP * STEP
+    if room <= 0:
+        raise UpgradeError(
+            "%s was not written: its disk has too little space, because %d MB stay free for the "
+            "node" % (path, RESERVE >> 20)
+        )
+    argv = ["/bin/sh", "-c", TO_FILE, "to-file", str(path), str(room // BLOCK), *command]
+    result, _ = job.run(argv, {}, "/", seconds)
+    if result["rc"] != 0:
+        raise UpgradeError("%s was not written: %s" % (path, explain(result)))
 
 
 def examined(path):

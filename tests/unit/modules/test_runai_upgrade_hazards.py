@@ -17,6 +17,7 @@ from tests.unit.modules.test_runai_upgrade_modules import (
     ROLE,
     Api,
     Job,
+    prerequisites,
     release,
     revision,
     rolled_back,
@@ -104,7 +105,7 @@ def test_a_dump_never_fills_the_disk_of_the_node(
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(dumps.shutil, "disk_usage", lambda _: SimpleNamespace(free=2 << 30))
     job = Job()
-    with pytest.raises(dumps.UpgradeError, match=r"2048 MB are free in .* 2048 MB stay free"):
+    with pytest.raises(dumps.UpgradeError, match="too little space, because 2048 MB stay free"):
         dumps.take({"kubectl": "kubectl", "kubeconfig": "admin.conf"}, job, path)
     assert job.commands == []
 
@@ -153,6 +154,32 @@ def test_a_claim_that_got_a_new_volume_is_no_upgrade(tmp_path: Path, record: Pat
     with pytest.raises(records.UpgradeError, match="bound to pv-2, and was to volume pv-1"):
         noted.note({"verified": True}, api)
     assert json.loads(record.read_text())["verified"] is False
+
+
+def test_objects_are_saved_before_their_definitions_change(tmp_path: Path) -> None:
+    """A definition that lost a field drops it from each object that is written next."""
+    api, order = Api(), []
+    api.definitions = {"projects.run.ai": 1, "runaijobs.run.ai": 1}
+    job = Job(lambda command: (order.append("saved"), Path(command[4]).write_text("{}")))
+    want = {"kubectl": "kubectl", "kubeconfig": "admin.conf", "definitions": "crds.yaml"}
+    want["folder"] = str(tmp_path)
+    prerequisites.save_objects(api, want, {"dump": {"taken": 1.0}}, job)
+    assert job.commands[0][-5:] == [
+        *("get", "projects.run.ai,runaijobs.run.ai", "--all-namespaces", "--output=json"),
+        "--ignore-not-found",
+    ]
+    # A run that resumes has changed definitions already.
+    prerequisites.save_objects(api, want, {"dump": {"taken": 1.0}}, job)
+    assert order == ["saved"]
+    prerequisites.save_objects(api, want, {"dump": {"taken": 4e9}}, job)
+    assert order == ["saved", "saved"]
+
+
+def test_without_definitions_there_are_no_objects(tmp_path: Path) -> None:
+    job = Job()
+    want = {"definitions": "crds.yaml", "folder": str(tmp_path)}
+    prerequisites.save_objects(Api(), want, {}, job)
+    assert job.commands == []
 
 
 # -- the way back ----------------------------------------------------------------------------
