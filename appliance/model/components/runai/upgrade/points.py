@@ -64,8 +64,9 @@ def save_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
         return
     facts = observed.node_facts.get(desired.site.vendor_node.name)
     now = facts.at("clock.epoch") if facts else None
-    if now is not None and now - record.dump.taken > FRESH_SECONDS:
-        hours = (now - record.dump.taken) / HOUR
+    # A clock that was set back makes none of last month a new one.
+    if now is not None and abs(now - record.dump.taken) > FRESH_SECONDS:
+        hours = abs(now - record.dump.taken) / HOUR
         age = f"{hours:.0f} hours old" if record.dump.taken else "of an unknown time"
         yield f"the dump of the database is {age}, and users went on working since"
 
