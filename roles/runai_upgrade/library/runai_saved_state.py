@@ -89,7 +89,9 @@ def project_names(folder):
     """Return some names of the projects that were written down beside the dump."""
     path = folder / "projects.json"
     found = json.loads(path.read_text()) if path.exists() else {}
-    return (found.get("backend") or found.get("queues") or [])[:MOST_NAMES]
+    listed = found.get("backend")
+    # Labels of namespaces only where the backend does not list: a deleted project may leave one.
+    return (found.get("queues") or [] if listed is None else listed)[:MOST_NAMES]
 
 
 def require_projects(path, names):
