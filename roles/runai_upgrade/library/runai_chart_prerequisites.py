@@ -52,6 +52,7 @@ definitions: {description: Definitions that were made or changed, type: list, re
 NAMESPACE = "runai-backend"
 APPLY_SECONDS = 60
 OBJECTS_SECONDS = 600
+KIND = "CustomResourceDefinition"
 
 
 def is_of_chart(releases, chart):
@@ -62,10 +63,15 @@ def is_of_chart(releases, chart):
     return latest.digests["chart"] == hashlib.sha256(Path(chart).read_bytes()).hexdigest()
 
 
+def existing(kubectl, path):
+    """Return the objects of the file that exist: definitions, and what else a vendor put there."""
+    found = kubectl.get("--filename=" + path) or {}
+    return found.get("items", [found] if found else [])
+
+
 def generations(kubectl, path):
     """Return definition -> its generation, of those in the file that exist."""
-    found = kubectl.get("--filename=" + path) or {}
-    items = found.get("items", [found] if found else [])
+    items = existing(kubectl, path)
     return {item["metadata"]["name"]: item["metadata"].get("generation") for item in items}
 
 
@@ -75,7 +81,9 @@ def save_objects(kubectl, want, record, job):
     Raises:
         JobError, UpgradeError: they could not be read, or written.
     """
-    path, names = Path(want["folder"]) / "objects.json", generations(kubectl, want["definitions"])
+    path = Path(want["folder"]) / "objects.json"
+    found = existing(kubectl, want["definitions"])
+    names = {item["metadata"]["name"] for item in found if item.get("kind") == KIND}
     taken = (record.get("dump") or {}).get("taken") or 0
     if not names or (path.exists() and path.stat().st_mtime >= taken):
         return

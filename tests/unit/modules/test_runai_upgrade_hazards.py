@@ -161,7 +161,7 @@ def test_a_claim_that_got_a_new_volume_is_no_upgrade(tmp_path: Path, record: Pat
 def test_objects_are_saved_before_their_definitions_change(tmp_path: Path) -> None:
     """A definition that lost a field drops it from each object that is written next."""
     api = Api()
-    api.definitions = {"projects.run.ai": 1, "runaijobs.run.ai": 1}
+    api.definitions = {"projects.run.ai": 1, "runaijobs.run.ai": 1, "runai": 1}
     job = Job(lambda command: Path(command[4]).write_text("{}"))
     want = {"kubectl": "kubectl", "kubeconfig": "admin.conf", "definitions": "crds.yaml"}
     want["folder"] = str(tmp_path)

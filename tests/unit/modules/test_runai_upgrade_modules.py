@@ -56,7 +56,10 @@ class Api:
             return {"items": self.volumes}
         if words[0].startswith("--filename="):
             items = [
-                {"metadata": {"name": name, "generation": number}}
+                {
+                    "kind": "CustomResourceDefinition" if "." in name else "Namespace",
+                    "metadata": {"name": name, "generation": number},
+                }
                 for name, number in self.definitions.items()
             ]
             return {"items": items} if items else None
