@@ -132,6 +132,9 @@ def is_saved(want, record, now):
         return False
     if want["has_begun"]:
         return True  # nothing can be saved from before any more, and what was saved stays
+    planned = {name: int(number) for name, number in want["revisions"].items()}
+    if record.get("revisions") != planned:
+        return False
     described = record.get("dump") or {}
     path = Path(str(described.get("path") or ""))
     is_whole = path.is_file() and path.stat().st_size == described.get("bytes")

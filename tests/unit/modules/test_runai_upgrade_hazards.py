@@ -135,6 +135,8 @@ def test_a_dump_is_made_anew_where_users_went_on_for_an_hour(tmp_path: Path) -> 
     assert saved_state.is_saved(wanted(folder), records.read(), now=taken + 3500)
     assert not saved_state.is_saved(wanted(folder), records.read(), now=taken + 3700)
     assert not saved_state.is_saved(wanted(folder), records.read(), now=taken - 3700)
+    other = wanted(folder, revisions={"runai-backend": 5, "runai-cluster": 4})
+    assert not saved_state.is_saved(other, records.read(), now=taken)
 
 
 def test_a_claim_that_got_a_new_volume_is_no_upgrade(tmp_path: Path, record: Path) -> None:

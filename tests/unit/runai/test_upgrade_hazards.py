@@ -97,6 +97,17 @@ def test_a_dump_from_before_helm_is_made_anew_when_it_is_old(age: int, again: bo
         assert bench.played == STEPS
 
 
+def test_releases_that_are_back_while_the_record_is_open_have_a_dump_of_their_own_time() -> None:
+    """A rollback was killed before its note; users went on with the old version for days."""
+    bench = prepared()
+    bench.rack.release(bench.rack.installed, bench.rack.desired, "runai-backend", "runai-cluster")
+    plan = plan_of(bench.rack)
+    assert names(plan) == STEPS
+    assert "other revisions than those that were saved" in plan.steps[0].reasons[0].text
+    assert bench.upgrade().done
+    assert bench.rack.record["revisions"] == {"runai-backend": 2, "runai-cluster": 2}
+
+
 @pytest.mark.parametrize("loss", ["old", "gone"])
 def test_once_helm_began_no_dump_takes_the_place_of_the_one_from_before(loss: str) -> None:
     bench = prepared()

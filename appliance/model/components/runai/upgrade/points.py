@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.components.runai import component, unmet
+from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.upgrade.record import (
     RETAIN,
     BegunUpgrade,
     ClaimedVolume,
     begun_upgrade,
 )
+from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -41,15 +44,29 @@ def record_of(desired: Desired, observed: Observed) -> BegunUpgrade | None:
 
 
 def helm_has_begun(desired: Desired, observed: Observed) -> bool:
-    """Whether a release has another revision than before: a dump of now is none of before."""
+    """Whether a release is not as before: then a dump of now is none of before."""
     record, cluster = record_of(desired, observed), observed.cluster
     if record is None or record.rolled_back or not isinstance(cluster, Cluster):
         return False
+    source = VendorBundle.from_record(record.source) if record.source else None
+    before = origins(desired, source) if source else {}
+    found = [cluster.release(namespace, name) for namespace, name in unmet.RELEASES]
     return any(
-        release is not None and release.revision != record.revisions.get(name)
-        for namespace, name in unmet.RELEASES
-        for release in [cluster.release(namespace, name)]
+        release.revision != record.revisions.get(release.name)
+        # Back at the old version, noted by a rollback that was killed later.
+        and not (
+            release.status == "deployed"
+            and release.name in before
+            and release.origin_sha256 == values_digest(before[release.name])
+        )
+        for release in found
+        if release is not None
     )
+
+
+def _revisions(cluster: Cluster) -> dict[str, int]:
+    found = [cluster.release(namespace, name) for namespace, name in unmet.RELEASES]
+    return {release.name: release.revision for release in found if release is not None}
 
 
 def save_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
@@ -61,6 +78,10 @@ def save_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
         yield "values and RunaiConfig are not saved"
     if record is None or record.rolled_back or record.dump is None:
         yield "the backend's database is not dumped"
+        return
+    cluster = observed.cluster
+    if isinstance(cluster, Cluster) and _revisions(cluster) != dict(record.revisions):
+        yield "the releases have other revisions than those that were saved"
         return
     facts = observed.node_facts.get(desired.site.vendor_node.name)
     now = facts.at("clock.epoch") if facts else None
