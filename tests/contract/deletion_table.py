@@ -346,9 +346,10 @@ PLACES: Final[Places] = {
     "roles/runai_cluster/tasks/values.yml": {"absent: true": ROLE},
     "roles/runai_upgrade/library/runai_kept_values.py": {"read_yaml: open w": TEMPORARY},
     "roles/runai_upgrade/library/runai_rolled_back.py": {"restore_files: unlink": ROLE},
-    "roles/runai_upgrade/library/runai_saved_state.py": {
+    "roles/runai_upgrade/library/runai_saved_state.py": {"save: chmod": STATE},
+    "roles/runai_upgrade/module_utils/runai_dump.py": {
         "module: shell mv": WRITE,
-        "save: chmod": STATE,
+        "module: shell rm -": TEMPORARY,
     },
     "roles/runai_upgrade/module_utils/runai_upgrade_record.py": {
         "remove_nginx: argv delete": NGINX

@@ -31,6 +31,8 @@ RECORDS = {
     "appliance/workflows/node/baselines.py": "when a node was accepted",
     "appliance/workflows/session/recording.py": "when a step began",
     "playbooks/library/service_current.py": "whether files are newer than a service",
+    "roles/runai_upgrade/library/runai_saved_state.py": "how old a dump is",
+    "roles/runai_upgrade/module_utils/runai_dump.py": "when a dump was begun",
     "roles/site_certificate/library/certificate_sign.py": "a certificate's days",
 }
 SOURCES = ("appliance", "playbooks", "roles")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import StepNotVerified
+from appliance.errors import Refused, StepNotVerified
 from appliance.model.components.control_plane.renewal import (
     NodeRenewal,
     RenewalPlan,
@@ -75,18 +75,21 @@ def renew_certificates(
     Raises:
         NodeUnreachable: a node told too little of itself; nothing was changed.
         PreflightFailed: another control-plane node is not well; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: the operator did not confirm, or the site changed meanwhile; nothing was changed.
         PlaybookFailed: kubeadm failed, or a program does not run with the new files.
         StepNotVerified: a certificate was not renewed, or the API does not answer.
     """
-    observed, look = observe(request.site, session.nodes, session.cluster)
-    require_evidence(observed.node_facts)
-    plan = plan_renewal(request.site, observed, look, request.within_days, request.without)
-    refuse((*_under_way(request.site, observed, plan), *plan.refusals))
+    plan = _planned(request, session)
     if request.dry_run or not plan.renewals:
         return RenewalResult(plan)
     require_confirmed(confirm(plan))
     with session.lock:
+        # Another node may have failed while a person read the plan: etcd would lose its majority.
+        if _planned(request, session).nodes != plan.nodes:
+            raise Refused(
+                "the certificates changed since this was planned: nothing was changed",
+                hint="run the same command again: it plans anew",
+            )
         _carry_out(request, session, plan)
     return RenewalResult(plan, done=True)
 
@@ -95,6 +98,15 @@ def _under_way(site: Site, observed: Observed, plan: RenewalPlan) -> tuple[Refus
     """An upgrade renews them itself; where one has expired, it may need this command to go on."""
     due = plan.renewals and not any(renewal.has_expired for renewal in plan.renewals)
     return under_way(site, observed.cluster) if due else ()
+
+
+def _planned(request: RenewalRequest, session: Session) -> RenewalPlan:
+    """Inspect, plan, and refuse."""
+    observed, look = observe(request.site, session.nodes, session.cluster)
+    require_evidence(observed.node_facts)
+    plan = plan_renewal(request.site, observed, look, request.within_days, request.without)
+    refuse((*_under_way(request.site, observed, plan), *plan.refusals))
+    return plan
 
 
 def _carry_out(request: RenewalRequest, session: Session, plan: RenewalPlan) -> None:

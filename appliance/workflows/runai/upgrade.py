@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ApplianceError, ConfigError, PlaybookFailed, StepNotVerified
+from appliance.errors import (
+    ApplianceError,
+    ConfigError,
+    PlaybookFailed,
+    Refused,
+    StepNotVerified,
+)
 from appliance.model.components.runai.upgrade.plan import (
     BACKUP,
     PREPARE,
@@ -86,7 +92,7 @@ def upgrade_runai(
         ConfigError: the site has no Run:ai.
         NodeUnreachable: a node or the API does not answer; nothing was changed.
         PreflightFailed: the hop is not carried out, or something is not well; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: the operator did not confirm, or the site changed meanwhile; nothing was changed.
         PlaybookFailed: a step failed; the releases were taken back, or the way back is told.
         StepNotVerified: a step ran, but its post-condition is not met; likewise.
     """
@@ -96,18 +102,39 @@ def upgrade_runai(
             "the site has no section runai: in site.yml, or its vendor bundle is not readable",
             hint="see: appliance docs upgrade-runai",
         )
+    plan, observed, volumes = _planned(desired, session)
+    if request.dry_run or not plan.steps:
+        return RunaiUpgradeResult(plan, differences=_differences(desired, observed))
+    require_confirmed(confirm(plan))
+    with session.lock:
+        # Somebody else may have had the lock while a person read the plan: a backup by an old plan
+        # would replace the dump from before by one of the upgraded database.
+        now, observed, volumes = _planned(desired, session)
+        if _outline(now) != _outline(plan):
+            raise Refused(
+                "the state of Run:ai changed since it was planned: nothing was changed",
+                hint="run the same command again: it plans anew",
+            )
+        run = _Run(request, session, now, observed, volumes)
+        return RunaiUpgradeResult(now, done=True, differences=run.carry_out())
+
+
+def _planned(
+    desired: Desired, session: Session
+) -> tuple[UpgradePlan, Observed, tuple[ClaimedVolume, ...]]:
+    """Observe, and plan; refuse what is not carried out."""
     observed, look = observe(desired.site, session.nodes, session.cluster)
     require_all(look, in_maintenance(desired.site, observed))
     volumes = session.read_claimed_volumes()
     findings = session.preflight(desired, observed.node_facts, observed)
     plan = plan_upgrade(desired, observed, volumes, findings)
     refuse((*(under_way(desired.site, observed.cluster) if plan.steps else ()), *plan.refusals))
-    if request.dry_run or not plan.steps:
-        return RunaiUpgradeResult(plan, differences=_differences(desired, observed))
-    require_confirmed(confirm(plan))
-    with session.lock:
-        run = _Run(request, session, plan, observed, volumes)
-        return RunaiUpgradeResult(plan, done=True, differences=run.carry_out())
+    return plan, observed, volumes
+
+
+def _outline(plan: UpgradePlan) -> tuple[object, ...]:
+    """What a person agreed to."""
+    return (plan.current, plan.target, plan.parts, [step.name for step in plan.steps])
 
 
 class _Run:
@@ -172,15 +199,19 @@ class _Run:
             self._session.observer.verifying(name, open_points[0])
             self._session.clock.sleep(POLL_SECONDS)
 
-    def _open_points(self, name: str) -> Iterable[str]:
-        session, desired = self._session, self._desired
-        look = session.nodes.look(desired.site.nodes)
+    def _look(self) -> None:
+        session = self._session
+        look = session.nodes.look(self._desired.site.nodes)
         seen = {**self._observed.node_facts, **look.node_facts}
         self._observed = replace(
             self._observed, node_facts=seen, cluster=session.cluster.read(seen)
         )
+
+    def _open_points(self, name: str) -> Iterable[str]:
+        desired = self._desired
+        self._look()
         if name == BACKUP:
-            self._volumes = session.read_claimed_volumes()
+            self._volumes = self._session.read_claimed_volumes()
             return backup_open_points(desired, self._observed, self._volumes)
         if name == PREPARE:
             return prepare_open_points(desired, self._observed)
@@ -191,15 +222,28 @@ class _Run:
     def _taken_back(self, error: ApplianceError) -> ApplianceError:
         """Take the releases back; the first error, with what became of that."""
         plan, node = self._plan, self._plan.node
+        self._look()
+        record = record_of(self._desired, self._observed)
+        if record is not None and record.verified:
+            return type(error)(
+                f"{error.message}; but Run:ai {plan.target} is installed, its login, connection "
+                "and projects were verified, so nothing was taken back",
+                hint="set runai.vendor_bundle in site.yml to this vendor bundle; what is open: "
+                "appliance plan",
+                details=error.details,
+                task=error.task,
+                log_path=error.log_path,
+            )
         step = PlannedStep(ROLLBACK, (node,), ())
-        by_hand = way_back(plan, record_of(self._desired, self._observed))
+        by_hand = way_back(plan, record)
         try:
             self._step(step)
         except ApplianceError as second:
             return type(error)(
                 f"{error.message}; and Run:ai {plan.current} was not restored: {second.message}",
-                hint=f"by hand, on {node}: {by_hand[0]}",
-                details=[*error.details, *by_hand[1:]],
+                hint="correct the cause, then run the same command again: it goes on with "
+                f"{plan.target}; to go back instead, read first: appliance docs upgrade-runai",
+                details=[*error.details, *(f"by hand, on {node}: {line}" for line in by_hand)],
                 task=error.task,
                 log_path=error.log_path,
             )

@@ -16,8 +16,8 @@ short_description: Write down the projects of Run:ai, or compare them with those
 description:
   - Logs in to the backend, and reads the projects that it lists for this cluster, and the
     namespaces of projects (label C(runai/queue)).
-  - C(saved) writes them into the file, unless it is there. C(compared) waits until none of those in
-    the file is missing.
+  - C(saved) writes them into the file. C(compared) waits until none of those in the file is
+    missing, and a backend that lists its projects at last knows one of the namespaces'.
 options:
   domain: {description: The backend's name, type: str, required: true}
   authority: {description: The CA (PEM file) that vouches for it, type: path, required: true}
@@ -70,17 +70,34 @@ def found_now(backend, record, want):
     backend.log_in(want["username"], want["password"])
     uuid = record.read().get("uuid")
     listed = backend.projects(uuid) if uuid else None
-    return {"backend": listed, "namespaces": record.labelled("namespaces", LABEL)}
+    labelled = record.labelled("namespaces", LABEL)
+    queues = sorted({queue for queue in labelled.values() if queue})
+    return {"backend": listed, "namespaces": sorted(labelled), "queues": queues}
 
 
 def missing(before, now):
     """Return the projects that were there before and are not now, as ``name (where)``."""
     return [
-        "%s (%s)" % (name, where)
-        for where, names in sorted(before.items())
-        for name in names or ()
+        "%s (%s)" % (printable(name), where)
+        for where in ("backend", "namespaces")
+        for name in before.get(where) or ()
         if name not in (now.get(where) or ())
     ]
+
+
+def printable(name):
+    """Return a name without what a terminal would act on."""
+    return "".join(c if c.isprintable() else "?" for c in name)[:100]
+
+
+def is_empty(before, now):
+    """Return whether a backend that lists its projects at last knows none of the namespaces'.
+
+    Namespaces stay, whatever became of the database; up to 2.7 no backend lists its projects.
+    """
+    queues, listed = before.get("queues") or [], now.get("backend")
+    is_first = before.get("backend") is None and listed is not None
+    return bool(is_first and queues and not set(queues) & set(listed))
 
 
 def projects(backend, record, want):
@@ -91,12 +108,19 @@ def projects(backend, record, want):
     """
     now, path = found_now(backend, record, want), Path(want["path"])
     if want["state"] == "saved":
-        if path.exists():
+        text = json.dumps(now, sort_keys=True)
+        if path.exists() and path.read_text() == text:
             return now, False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write(path, json.dumps(now, sort_keys=True), 0o600)
+        write(path, text, 0o600)
         return now, True
-    lost = missing(json.loads(path.read_text()), now)
+    before = json.loads(path.read_text())
+    if is_empty(before, now):
+        raise BackendError(
+            "the backend lists none of the %d projects from before: its database may be an empty "
+            "one. Look at its web page, Projects" % len(before["queues"])
+        )
+    lost = missing(before, now)
     if lost:
         raise BackendError(
             "%d projects from before are missing, first %s. Look at the web page of the backend, "

@@ -288,9 +288,10 @@ class Record:
         return True
 
     def labelled(self, kind, label):
-        """Return the names of the objects of a kind that have a label, sorted."""
+        """Return name -> the label's value, of the objects of a kind that have the label."""
         found = self._kubectl.get(kind, "--selector=" + label)
-        return sorted(one["metadata"]["name"] for one in (found or {}).get("items", []))
+        items = [one["metadata"] for one in (found or {}).get("items", [])]
+        return {one["name"]: (one.get("labels") or {}).get(label, "") for one in items}
 
     def _patch(self, data):
         where = ["configmap", CONFIG_MAP, "--namespace=" + NAMESPACE, "--type=merge"]

@@ -30,7 +30,7 @@ description:
   - Left out is what the site's files, the vault, or the file of own secrets give, because these lie
     over all others. Where the new value is an address or name of the site, the new one wins.
   - The new value wins as well where one of the two is a group of keys and the other is none, and
-    for the backend's certificate and key.
+    for the backend's certificate and key. Where such a value says where data is, it fails instead.
   - Each difference is noted in the record of the upgrade, without secrets.
 options:
   release: {description: Name of the release, type: str, required: true}
@@ -66,8 +66,13 @@ differences: {description: One line for each, without secrets, type: list, retur
 """
 
 SECRETIVE = re.compile(
-    r"pass|secret|key|token|crt|cert|auth|cred|user|tenant|salt|cookie|license", re.I
+    r"pass|pw|secret|key|token|crt|cert|auth|cred|user|tenant|salt|cookie|license|dsn|hook|conn",
+    re.I,
 )
+# Whatever its place is called: a URL with a login, or what a generator of secrets makes.
+SECRET = re.compile(r"://[^/]*@|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_]{12,}$")
+# A value that gives way here may leave a database behind, and begin an empty one.
+OF_DATA = re.compile(r"persist|storage|volume|claim|nfs|postgres|database", re.I)
 LONGEST_SHOWN = 60
 MOST_LINES = 200
 CHART = b"apiVersion: v2\nname: values\nversion: 0.0.1\n"
@@ -148,11 +153,13 @@ def shown(path, value):
     """Return a value for people, or that it is hidden."""
     if value is NONE:
         return "none"
-    if isinstance(value, (bool, int, float)) or value is None or value in ("", {}, []):
+    if isinstance(value, bool) or value is None or value in ("", {}, []):
         return json.dumps(value)
     text = json.dumps(value, sort_keys=True)
-    plain = isinstance(value, str) and "\n" not in value and len(text) <= LONGEST_SHOWN
-    if not plain or any(SECRETIVE.search(key) for key in path):
+    plain = isinstance(value, (int, float)) or (
+        isinstance(value, str) and "\n" not in value and not SECRET.search(value)
+    )
+    if not plain or len(text) > LONGEST_SHOWN or any(SECRETIVE.search(key) for key in path):
         return "(hidden)"
     return text
 
@@ -179,6 +186,20 @@ def merged(base, more):
     return found
 
 
+def require_no_data(path):
+    """Refuse to drop a value that says where data is.
+
+    Raises:
+        UpgradeError: it does.
+    """
+    if any(OF_DATA.search(str(key)) for key in path):
+        raise UpgradeError(
+            "%s says where data is, and the new version has another form there. Say it in the new "
+            "form, in runai.values in site.yml (of the cluster part: runai.cluster_values), then "
+            "run the same command again" % place(path)
+        )
+
+
 def compare(saved, generated, given, inputs):
     """Return (the values to keep, one line for each difference).
 
@@ -187,6 +208,9 @@ def compare(saved, generated, given, inputs):
         generated: what the new version's program wrote.
         given: what lies over both anyway.
         inputs: names and addresses of the site.
+
+    Raises:
+        UpgradeError: a value that says where data is would give way to the new version's.
     """
     kept, lines = {}, []
     for path, old in leaves(saved):
@@ -196,6 +220,7 @@ def compare(saved, generated, given, inputs):
             continue
         told = "%s: %s" % (place(path), shown(path, old))
         if form_differs(generated, path):
+            require_no_data(path)
             lines.append("%s is dropped: the new version has another form there" % place(path))
         elif mentions(new, inputs):
             lines.append("%s becomes %s" % (told, shown(path, new)))
@@ -229,8 +254,9 @@ def put(path, kept, before):
     content = json.dumps(kept, sort_keys=True) + "\n"
     if path.exists() and path.read_text() == content:
         return False
-    if path.exists() and not before.exists():
-        write(before, path.read_bytes(), 0o600)
+    if not before.exists():
+        # Empty: there was none. What a second merge finds is of the first one.
+        write(before, path.read_bytes() if path.exists() else b"", 0o600)
     write(path, content, 0o600)
     return True
 

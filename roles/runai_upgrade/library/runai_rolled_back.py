@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from ansible.module_utils import runai_dump as dumps
 from ansible.module_utils import runai_upgrade_record as records
 from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_helm import Releases
@@ -25,6 +26,9 @@ description:
     part first. What its revision was made from is noted on the new one again.
   - A revision that a helm which died left pending is taken away before. No other secret of Helm is
     deleted, because helm knows a release by them alone.
+  - Nothing is taken back that was verified. Nor is a backend whose database has another form than
+    in the dump from before, because the version before does not know it. Migrations show in
+    definitions and in the tables in which they are written down.
   - The record of the installed bundle, and the kept values, become those from before.
 options:
   values: {description: Release and the file of its kept values, type: dict, required: true}
@@ -54,6 +58,14 @@ RELEASES = (("runai-cluster", "runai"), ("runai-backend", "runai-backend"))
 BUNDLE = Path("/var/lib/appliance/runai/bundle.json")
 
 
+def is_as_before(releases, latest, revision):
+    """Return whether a release is deployed from its revision before, and all of it is there."""
+    if latest.revision != revision or latest.status != "deployed":
+        return False
+    # The Deployment of nginx may have been deleted before helm made a revision.
+    return not releases.missing_objects(latest)
+
+
 def roll_back(want, job, releases, make_way, target):
     """Take one release back; return whether that was needed.
 
@@ -72,7 +84,7 @@ def roll_back(want, job, releases, make_way, target):
     latest = releases.latest()
     if latest is None:
         raise UpgradeError("the release %s is gone: helm knows no revision of it" % name)
-    if latest.revision == revision and latest.status == "deployed" and not died:
+    if not died and is_as_before(releases, latest, revision):
         return False
     before = next((one for one in releases.all() if one.revision == revision), None)
     if before is None:
@@ -91,12 +103,42 @@ def roll_back(want, job, releases, make_way, target):
     return True
 
 
+def may_have_started(releases, revision):
+    """Return whether helm made anything of a newer revision."""
+    latest = releases.latest()
+    return latest is not None and (latest.revision != revision or latest.status != "deployed")
+
+
+def require_same_form(want, record, job):
+    """Refuse to start the version before on a database that the new version changed.
+
+    Raises:
+        UpgradeError: its form is another, or cannot be told.
+    """
+    unknown = "it cannot be told whether the new version changed the database, so no release was "
+    unknown += "taken back: %s"
+    before = Path(str((record.get("dump") or {}).get("path") or "/nowhere"))
+    if not before.is_file():
+        raise UpgradeError(unknown % "the dump from before is gone")
+    now = Path(record["folder"]) / "database-after.sql"
+    try:
+        dumps.take(want, job, now)
+    except (JobError, UpgradeError) as error:
+        raise UpgradeError(unknown % error) from error
+    if dumps.form(before) != dumps.form(now):
+        raise UpgradeError(
+            "the new version changed the form of its database, which the version before does not "
+            "know, so no release was taken back; %s has the form from before, %s that of now"
+            % (before, now)
+        )
+
+
 def restore_files(want, record):
     """Restore the record of the installed bundle, and the kept values."""
     write(BUNDLE, json.dumps(record["source"], sort_keys=True), 0o644)
     for name, path in sorted(want["values"].items()):
         saved = Path(record["folder"]) / (name + "-kept-before.json")
-        if saved.is_file():
+        if saved.is_file() and saved.stat().st_size:  # empty: there was none before
             write(Path(path), saved.read_bytes(), 0o600)
         elif Path(path).exists():
             Path(path).unlink()
@@ -118,6 +160,14 @@ def main():
     if module.check_mode or not record or record.get("rolled_back"):
         module.exit_json(changed=bool(record) and not record.get("rolled_back"), releases=[])
     try:
+        if record.get("verified"):
+            raise UpgradeError("the new version was verified on this node: nothing was taken back")
+        backend = Releases(kubectl, "runai-backend", "runai-backend")
+        helm = NodeJob("helm-runai-backend", run, python=sys.executable)
+        if helm.is_running():
+            helm.wait_until_idle(want["timeout_seconds"] + 60)
+        if may_have_started(backend, record["revisions"]["runai-backend"]):
+            require_same_form(want, record, NodeJob("runai-dump", run, python=sys.executable))
         for name, namespace in RELEASES:
             job = NodeJob("helm-" + name, run, python=sys.executable)
             releases = Releases(kubectl, namespace, name)

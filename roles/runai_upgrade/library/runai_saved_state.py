@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import sys
+import time
 from pathlib import Path
 
+from ansible.module_utils import runai_dump as dumps
 from ansible.module_utils import runai_upgrade_record as records
 from ansible.module_utils.appliance_files import write
-from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_helm import Releases
+from ansible.module_utils.appliance_job import JobError, NodeJob
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
@@ -23,7 +25,9 @@ short_description: Save what an upgrade of Run:ai may need again
 description:
   - Dumps the backend's database by C(pg_dump) in its own pod, as the vendor's page of disaster
     recovery says, to a file of mode 0600. The unit C(appliance-runai-dump.service) does it. A dump
-    counts when it begins and ends as PostgreSQL's do, and creates a table.
+    counts when it begins and ends as PostgreSQL's do, creates a table, and names one of the
+    projects in C(projects.json) beside it.
+  - Dumps again when the dump is older than an hour, as long as helm has not begun. Then never.
   - Saves C(helm get values) of both releases, and the RunaiConfig, as files of mode 0600.
   - Writes the record of the upgrade last, so that a run that was killed begins again.
 options:
@@ -34,6 +38,7 @@ options:
   revisions: {description: Release and its revision before, type: dict, required: true}
   database: {description: Name of the database, type: str, default: backend}
   pod: {description: Name of its pod, type: str, default: runai-backend-postgresql-0}
+  has_begun: {description: Whether helm has made a new revision, type: bool, default: false}
   deadline_seconds: {description: How long the dump may take, type: int, default: 3600}
   helm: {description: The program, type: path, default: /usr/local/bin/helm}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
@@ -57,61 +62,49 @@ dump: {description: "Path, bytes, sha256 and tables of the dump", type: dict, re
 """
 
 NAMESPACES = {"runai-backend": "runai-backend", "runai-cluster": "runai"}
-# The password stays in the pod: its image gets it by one of these two names.
-IN_POD = (
-    'PGPASSWORD="${POSTGRES_POSTGRES_PASSWORD:-$POSTGRES_PASSWORD}" exec pg_dump -U postgres "$1"'
-)
-TO_FILE = """\
-set -eu
-umask 077
-file=$1
-shift
-"$@" > "$file.new"
-sync "$file.new"
-mv "$file.new" "$file"
-"""
-BEGIN, END = b"PostgreSQL database dump", b"PostgreSQL database dump complete"
-TABLE = b"CREATE TABLE "
 HELM_SECONDS = 60
-MARGIN = 4096
+# Before helm begins, users still change the database.
+FRESH_SECONDS = 3600
+# Enough to tell the database from another one, in any order.
+MOST_NAMES = 50
 
 
-def examined(path):
-    """Return the description of a dump.
-
-    Raises:
-        UpgradeError: it is none, or its end is missing.
-    """
-    digest, tables, size, head, tail = hashlib.sha256(), 0, 0, b"", b""
-    with path.open("rb") as stream:
-        for line in stream:
-            digest.update(line)
-            size += len(line)
-            tables += line.startswith(TABLE)
-            head += line if len(head) < MARGIN else b""
-            tail = (tail + line)[-MARGIN:]
-    if BEGIN not in head or END not in tail:
-        what = "end" if BEGIN in head else "beginning"
-        raise UpgradeError("the dump %s lacks the %s that pg_dump writes" % (path, what))
-    if not tables:
-        raise UpgradeError("the dump %s creates no table" % path)
-    return {"path": str(path), "bytes": size, "sha256": digest.hexdigest(), "tables": tables}
-
-
-def dump(want, job):
-    """Dump the database; return its description.
+def require_revisions(want, kubectl):
+    """Refuse where helm has made another revision: a dump of now is none of before.
 
     Raises:
-        UpgradeError, JobError: it failed.
+        UpgradeError: a release has another revision than the plan was made for.
     """
-    path = Path(want["folder"]) / "database.sql"
-    pod = [want["kubectl"], "--kubeconfig=" + want["kubeconfig"], "--namespace=runai-backend"]
-    pod += ["exec", want["pod"], "--", "/bin/sh", "-c", IN_POD, "dump", want["database"]]
-    command = ["/bin/sh", "-c", TO_FILE, "to-file", str(path), *pod]
-    result, _ = job.run(command, {}, "/", want["deadline_seconds"])
-    if result["rc"] != 0:
-        raise UpgradeError("the database was not dumped: " + explain(result))
-    return examined(path)
+    for name, number in sorted(want["revisions"].items()):
+        latest = Releases(kubectl, NAMESPACES[name], name).latest()
+        if latest is None or latest.revision != int(number):
+            seen = "no revision" if latest is None else "revision %d" % latest.revision
+            raise UpgradeError(
+                "release %s has %s, not %s, as it was planned; nothing was saved. Run the same "
+                "command again: it plans anew" % (name, seen, number)
+            )
+
+
+def project_names(folder):
+    """Return some names of the projects that were written down beside the dump."""
+    path = folder / "projects.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    listed = found.get("backend")
+    # Labels of namespaces only where the backend does not list: a deleted project may leave one.
+    return (found.get("queues") or [] if listed is None else listed)[:MOST_NAMES]
+
+
+def require_projects(path, names):
+    """Refuse a dump of another database, or of one that lost everything.
+
+    Raises:
+        UpgradeError: it has no name of a project.
+    """
+    if not dumps.names_one(path, names):
+        raise UpgradeError(
+            "the dump %s names none of the %d projects that Run:ai has, first %s: it is of an "
+            "empty or another database" % (path, len(names), names[0])
+        )
 
 
 def save_values(want, kubectl, run_helm):
@@ -133,27 +126,37 @@ def save_values(want, kubectl, run_helm):
     write(folder / "runaiconfig.json", json.dumps(spec, sort_keys=True), 0o600)
 
 
-def is_saved(want, record):
+def is_saved(want, record, now):
     """Return whether all of it was saved for this upgrade already."""
     if not records.is_open(record, want["target_sha256"]):
         return False
+    if want["has_begun"]:
+        return True  # nothing can be saved from before any more, and what was saved stays
+    planned = {name: int(number) for name, number in want["revisions"].items()}
+    if record.get("revisions") != planned:
+        return False
     described = record.get("dump") or {}
     path = Path(str(described.get("path") or ""))
-    return path.is_file() and path.stat().st_size == described.get("bytes")
+    is_whole = path.is_file() and path.stat().st_size == described.get("bytes")
+    # A clock that was set back makes none of last month a new one.
+    return is_whole and abs(now - (described.get("taken") or 0)) <= FRESH_SECONDS
 
 
 def save(want, kubectl, job, run_helm):
     """Save everything; return the description of the dump."""
     folder = Path(want["folder"])
+    require_revisions(want, kubectl)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     save_values(want, kubectl, run_helm)
-    described = dump(want, job)
+    described = dumps.take(want, job, folder / "database.sql")
+    require_projects(folder / "database.sql", project_names(folder))
+    require_revisions(want, kubectl)
     keys = ("source", "target_sha256", "target_version", "revisions", "folder")
     record = {key: want[key] for key in keys}
     record["revisions"] = {name: int(number) for name, number in want["revisions"].items()}
     state = {"merged": False, "differences": [], "verified": False, "rolled_back": False}
-    records.keep(dict(record, dump=described, **state))
+    records.keep(dict(record, dump=described, claims=records.claims(kubectl), **state))
     return described
 
 
@@ -171,13 +174,15 @@ def main():
             database={"type": "str", "default": "backend"},
             pod={"type": "str", "default": "runai-backend-postgresql-0"},
             deadline_seconds={"type": "int", "default": 3600},
+            has_begun={"type": "bool", "default": False},
             helm={"type": "path", "default": "/usr/local/bin/helm"},
         ),
         supports_check_mode=True,
     )
     want, record = module.params, records.read()
-    if is_saved(want, record) or module.check_mode:
-        module.exit_json(changed=not is_saved(want, record), dump=record.get("dump") or {})
+    is_there = is_saved(want, record, time.time())
+    if is_there or module.check_mode:
+        module.exit_json(changed=not is_there, dump=record.get("dump") or {})
     try:
         job = NodeJob("runai-dump", run, python=sys.executable)
         run_helm = functools.partial(run, seconds=HELM_SECONDS)

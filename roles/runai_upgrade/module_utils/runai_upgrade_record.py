@@ -19,6 +19,9 @@ NGINX = (
 PATH = Path("/var/lib/appliance/runai/upgrade.json")
 
 
+NAMESPACES = ("runai-backend", "runai")
+
+
 class UpgradeError(Exception):
     """Something of an upgrade is not as it should be."""
 
@@ -57,6 +60,32 @@ def keep(record):
     """Write the record, whole or not at all."""
     PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(PATH, json.dumps(record, sort_keys=True), 0o600)
+
+
+def claims(kubectl):
+    """Return claim (namespace/name) -> the volume that it has, of Run:ai's namespaces."""
+    found = {}
+    for item in (kubectl.get("persistentvolumes") or {}).get("items", []):
+        claim = item["spec"].get("claimRef") or {}
+        is_bound = (item.get("status") or {}).get("phase") == "Bound"
+        if is_bound and claim.get("namespace") in NAMESPACES:
+            found["%s/%s" % (claim["namespace"], claim["name"])] = item["metadata"]["name"]
+    return found
+
+
+def require_claims(kubectl, before):
+    """Refuse where a claim has another volume than before, which begins empty.
+
+    Raises:
+        UpgradeError: it has another one, or is gone.
+    """
+    now = claims(kubectl)
+    for claim, volume in sorted(before.items()):
+        if now.get(claim) != volume:
+            raise UpgradeError(
+                "claim %s is bound to %s, and was to volume %s, which keeps the data from before: "
+                "kubectl get persistentvolumes" % (claim, now.get(claim) or "none", volume)
+            )
 
 
 def remove_nginx(kubectl):

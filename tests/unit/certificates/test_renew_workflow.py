@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,9 +37,12 @@ class Site:
             ends(self.rack.documents[node])
             self.rack.documents[node]["kubernetes"]["renewal_begun"] = False
 
-    def renew(self, *, agree: bool = True, **changes: Any) -> RenewalResult:
+    def renew(
+        self, *, agree: bool = True, meanwhile: Callable[[], object] = int, **changes: Any
+    ) -> RenewalResult:
         def confirm(_plan: object) -> bool:
             self.asked += 1
+            meanwhile()
             return agree
 
         request = RenewalRequest(self.rack.desired.site, run(), 60, **changes)
@@ -79,6 +83,30 @@ def test_a_refusal_comes_before_the_question() -> None:
     with pytest.raises(PreflightFailed):
         site.renew()
     assert (site.asked, site.played) == (0, [])
+
+
+def test_a_node_that_failed_while_a_person_read_the_plan_stops_it() -> None:
+    """Etcd of the node at work restarts: with another member away it has no majority."""
+    site = Site(rack(cp1={"server": 5}))
+
+    def lose() -> None:
+        site.rack.cluster = NoCluster()
+
+    with pytest.raises(PreflightFailed):
+        site.renew(meanwhile=lose)
+    assert site.played == []
+
+
+def test_a_second_operator_who_confirms_late_renews_nothing_again() -> None:
+    site = Site(rack(cp1={"server": 5}))
+
+    def other() -> None:
+        site.renew()
+        site.played.clear()
+
+    with pytest.raises(Refused, match="changed since this was planned"):
+        site.renew(meanwhile=other)
+    assert site.played == []
 
 
 def test_a_certificate_that_stays_ends_the_run_before_the_next_node() -> None:

@@ -29,6 +29,16 @@ def planned(found: FakeRack, within: float = 60, without: Sequence[str] = ()) ->
     return plan_renewal(site, observed, look, within, without)
 
 
+def test_certificates_of_an_authority_that_ended_are_not_renewed() -> None:
+    """Nobody would trust them, and the programs that still run would restart with them."""
+    plan = planned(rack(cp2={"server": 1, "ca": -1}))
+    (refusal,) = plan.refusals
+    assert (refusal.node, refusal.seen[:34]) == ("cp2", "/etc/kubernetes/pki/ca.crt, which ")
+    assert "does not renew a CA" in refusal.hint
+    assert planned(rack(cp2={"server": 1, "ca": 1})).refusals == ()
+    assert planned(rack(cp2={"ca": -1})).refusals == ()
+
+
 DUE: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
     ({}, 60, ()),
     ({"cp2": {"server": 1}}, 60, ("cp2",)),

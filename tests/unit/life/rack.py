@@ -62,6 +62,9 @@ class FakeDrain:
         if what in self.fail_at:
             raise self.fail_at.pop(what)
 
+    def views(self, asked: Sequence[str]) -> dict[str, DrainView]:
+        return {node: self.view(node) for node in asked}
+
     def view(self, node: str) -> DrainView:
         now = self.clock.now()
         gone = {name for name, at in self._ends.items() if at <= now and name not in self.immortal}

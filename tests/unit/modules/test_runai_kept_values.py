@@ -73,10 +73,54 @@ def test_what_the_site_gives_itself_is_not_kept_beside_it() -> None:
         (("backend", "initTenant"), "name: runai\nusers: []"),
         (("x",), "a" * 61),
         (("list",), ["a"]),
+        (("db", "adminPassword"), 12345678),
+        (("smtp", "pw"), "hunter2"),
+        (("ldap", "bindPwd"), "hunter2"),
+        (("backend", "dsn"), "postgres://runai:hunter2@db"),
+        (("proxy", "url"), "http://user:hunter2@proxy:3128"),
+        (("hook", "url"), "https://hooks.test/services/T0/B0/x"),
+        (("env", "value"), "q8Zr0vL2nX5tB7yK"),
     ],
 )
 def test_what_may_be_a_secret_is_not_shown(path: tuple[str, ...], value: Any) -> None:
     assert kept.shown(path, value) == "(hidden)"
+
+
+def test_what_is_no_secret_is_shown() -> None:
+    for path, value in (
+        (("backend", "replicas"), 2),
+        (("auth", "enabled"), True),
+        (("backend", "privateRegistryAddress"), "registry.rack.test:5000"),
+        (("audit", "level"), "info"),
+        (("image", "tag"), "2.7.14"),
+    ):
+        assert kept.shown(path, value) != "(hidden)"
+
+
+@pytest.mark.parametrize(
+    ("saved", "generated", "place"),
+    [
+        ({"postgresql": {"persistence": {"nfs": {"path": "/x"}}}},
+         {"postgresql": {"persistence": "default"}}, "postgresql.persistence.nfs.path"),
+        ({"thanos": {"storageClassName": "fast"}},
+         {"thanos": {"storageClassName": {"receive": "any"}}}, "thanos.storageClassName"),
+    ],
+)  # fmt: skip
+def test_a_value_that_says_where_data_is_never_gives_way_silently(
+    saved: dict[str, Any], generated: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(kept.UpgradeError, match=f"{place}.*runai.values in site.yml"):
+        kept.compare(saved, generated, {}, [])
+    given = dict.fromkeys(saved, "told by the site")
+    assert kept.compare(saved, generated, given, [])[0] == {}
+
+
+def test_where_there_were_no_kept_values_before_none_are_restored(tmp_path: Path) -> None:
+    """A second merge of one upgrade would have saved the first one's as those from before."""
+    path, before = tmp_path / "kept.yaml", tmp_path / "before.json"
+    assert kept.put(path, {"a": 1}, before)
+    assert kept.put(path, {"a": 2}, before)
+    assert before.read_text() == ""
 
 
 def test_the_values_before_are_kept_once_and_a_second_run_changes_nothing(tmp_path: Path) -> None:

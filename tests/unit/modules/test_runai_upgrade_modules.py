@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import importlib
 import json
 import subprocess
 import sys
@@ -21,6 +22,7 @@ saved_state = load("runai_saved_state", role=ROLE)
 retained = load("runai_volumes_retained", role=ROLE)
 prerequisites = load("runai_chart_prerequisites", role=ROLE)
 rolled_back = load("runai_rolled_back", role=ROLE)
+dumps = importlib.import_module("ansible.module_utils.runai_dump")
 records = saved_state.records
 DUMP = """--
 -- PostgreSQL database dump
@@ -46,13 +48,18 @@ class Api:
         self.secrets: list[dict[str, Any]] = []
         self.calls: list[list[str]] = []
         self.stubborn = False
+        # What a revision's manifest has and the API lacks, as kind/name.
+        self.objects_of_manifest: list[str] = []
 
     def get(self, *words: str) -> Any:
         if words[0] == "persistentvolumes":
             return {"items": self.volumes}
         if words[0].startswith("--filename="):
             items = [
-                {"metadata": {"name": name, "generation": number}}
+                {
+                    "kind": "CustomResourceDefinition" if "." in name else "Namespace",
+                    "metadata": {"name": name, "generation": number},
+                }
                 for name, number in self.definitions.items()
             ]
             return {"items": items} if items else None
@@ -63,6 +70,8 @@ class Api:
 
     def call(self, argv: list[str], **_: Any) -> tuple[int, str]:
         self.calls.append(argv)
+        if "--dry-run=client" in argv:
+            return 0, "\n".join(self.objects_of_manifest)
         if argv[0] == "patch" and not self.stubborn:
             for one in self.volumes:
                 if one["metadata"]["name"] == argv[2]:
@@ -80,7 +89,14 @@ def volume(name: str, namespace: str | None, policy: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
+def release(name: str, number: int) -> Any:
+    found = revision(number)
+    found["metadata"]["labels"]["name"] = name
+    return found
+
+
 def revision(number: int, status: str = "deployed", chart: str = "", **more: str) -> Any:
+    more.setdefault("manifest", "")
     data = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(more).encode()))).decode()
     notes = {"appliance.dev/chart-sha256": chart} if chart else {}
     return {
@@ -144,7 +160,7 @@ def test_what_is_no_whole_dump_does_not_count(tmp_path: Path, text: str, said: s
     path = tmp_path / "database.sql"
     path.write_text(text)
     with pytest.raises(saved_state.UpgradeError, match=said):
-        saved_state.examined(path)
+        dumps.examined(path)
 
 
 def test_the_dump_of_the_stand_in_is_one_that_counts(tmp_path: Path) -> None:
@@ -155,7 +171,7 @@ def test_the_dump_of_the_stand_in_is_one_that_counts(tmp_path: Path) -> None:
     done = subprocess.run(argv, env=environment, capture_output=True, timeout=60, check=True)
     path = tmp_path / "database.sql"
     path.write_bytes(done.stdout)
-    assert saved_state.examined(path)["tables"] == 1
+    assert dumps.examined(path)["tables"] == 1
     assert b"team-a" in done.stdout
     refused = subprocess.run(argv, env={}, capture_output=True, timeout=60, check=False)
     assert refused.returncode == 1
@@ -166,7 +182,7 @@ def wanted(folder: Path, **changes: Any) -> dict[str, Any]:
         **{"folder": str(folder), "source": {"version": "2.7.1"}, "target_sha256": "f" * 64},
         **{"target_version": "2.8.2", "revisions": {"runai-backend": 3, "runai-cluster": "2"}},
         **{"kubectl": "kubectl", "kubeconfig": "admin.conf", "pod": "db-0", "database": "backend"},
-        **{"helm": "helm", "deadline_seconds": 60},
+        **{"helm": "helm", "deadline_seconds": 60, "has_begun": False},
         **changes,
     }
 
@@ -179,8 +195,12 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def save(want: dict[str, Any], text: str = DUMP, rc: int = 0) -> tuple[Any, Job]:
-    api = Api()
+def save(
+    want: dict[str, Any], text: str = DUMP, rc: int = 0, api: Api | None = None
+) -> tuple[Any, Job]:
+    if api is None:
+        api = Api()
+        api.secrets = [revision(3), release("runai-cluster", 2)]
     api.objects["runai"] = {"spec": {"version": "2.7.1"}}
 
     def dump(command: list[str]) -> None:
@@ -209,7 +229,7 @@ def test_database_and_values_are_saved_for_root_alone_and_then_recorded(
     assert json.loads(record.read_text())["revisions"] == {"runai-backend": 3, "runai-cluster": 2}
     # No password is an argument: the pod's own environment has it.
     assert "s3cret-of-it" not in str(job.commands) + record.read_text()
-    assert saved_state.is_saved(wanted(folder), records.read())
+    assert saved_state.is_saved(wanted(folder), records.read(), told["taken"])
 
 
 def test_a_dump_that_was_cut_or_is_of_another_upgrade_is_made_again(
@@ -217,11 +237,12 @@ def test_a_dump_that_was_cut_or_is_of_another_upgrade_is_made_again(
 ) -> None:
     folder = tmp_path / "before"
     save(wanted(folder))
-    assert not saved_state.is_saved(wanted(folder, target_sha256="0" * 64), records.read())
+    now = records.read()["dump"]["taken"]
+    assert not saved_state.is_saved(wanted(folder, target_sha256="0" * 64), records.read(), now)
     (folder / "database.sql").write_text("cut")
-    assert not saved_state.is_saved(wanted(folder), records.read())
+    assert not saved_state.is_saved(wanted(folder), records.read(), now)
     record.write_text(json.dumps(dict(records.read(), rolled_back=True)))
-    assert not saved_state.is_saved(wanted(folder), records.read())
+    assert not saved_state.is_saved(wanted(folder), records.read(), now)
 
 
 def test_a_dump_that_fails_leaves_no_record(tmp_path: Path, record: Path) -> None:
@@ -339,6 +360,10 @@ def test_a_rollback_restores_the_bundles_record_and_the_kept_values(
     rolled_back.restore_files({"values": values}, record)
     assert json.loads((tmp_path / "bundle.json").read_text()) == {"version": "2.7.1"}
     assert (backend.read_text(), cluster.exists()) == ('{"old": 1}', False)
+    cluster.write_text('{"new": 1}')
+    (tmp_path / "runai-cluster-kept-before.json").write_text("")
+    rolled_back.restore_files({"values": values}, record)
+    assert not cluster.exists(), "an empty file: there was none"
 
 
 def test_a_record_is_changed_only_where_there_is_one(record: Path) -> None:

@@ -113,7 +113,10 @@ class UpgradeRack(FakeRack):
             "target_version": given["runai_upgrade_target_version"],
             "revisions": given["runai_upgrade_revisions"],
             "folder": given["runai_upgrade_folder"],
-            "dump": {"path": "/x/database.sql", "bytes": 9, "sha256": "d" * 64, "tables": 3},
+            "dump": {
+                **{"path": "/x/database.sql", "bytes": 9, "sha256": "d" * 64, "tables": 3},
+                "taken": self.documents[self.node]["clock"]["epoch"],
+            },
             "dump_is_there": True,
         }
 

@@ -107,7 +107,8 @@ def _lines(plan: UpgradePlan) -> list[str]:
         )
     lines.append("values: those that the releases have win; each difference is shown before helm")
     lines.append(
-        "if helm or the verification fails: both releases are taken back, not the database"
+        "if helm or the verification fails: both releases are taken back, "
+        "unless the database changed"
     )
     return lines
 

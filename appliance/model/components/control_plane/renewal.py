@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from appliance.model.components.control_plane.certificates import CertificateExpiry, endings
+from appliance.model.components.control_plane.certificates import CertificateExpiry, cure, endings
 from appliance.model.components.control_plane.immutable_settings import API_PORT
 from appliance.model.site.groups import majority
 from appliance.model.site.settings import Node, Site
@@ -115,8 +115,26 @@ def plan_renewal(
         if node.name not in observed.node_facts
     ]
     if found and not refusals:
+        refusals += _without_authority(site, observed, found)
+    if found and not refusals:
         refusals += _not_carried(site, observed, found, without)
     return RenewalPlan(tuple(found), tuple(refusals), tuple(without))
+
+
+def _without_authority(
+    site: Site, observed: Observed, found: list[NodeRenewal]
+) -> Iterator[Refusal]:
+    """What an authority that ended signs is trusted by nobody."""
+    for renewal in found:
+        for ending in endings(observed.node_facts[renewal.node]):
+            if ending.keeper == "authority" and ending.left < 0:
+                yield Refusal(
+                    renewal.node,
+                    CHECK,
+                    f"{ending.path}, which ended on {ending.day}",
+                    "an authority that is valid: it signs the new certificates",
+                    cure(site, site.node(renewal.node), ending),
+                )
 
 
 def _not_carried(

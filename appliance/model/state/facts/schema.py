@@ -191,6 +191,7 @@ class RunaiDump(Section):
     bytes: Count | None = None
     sha256: Hex | None = None
     tables: Count | None = None
+    taken: Number | None = None
 
 
 class RunaiUpgrade(Section):

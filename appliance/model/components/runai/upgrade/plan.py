@@ -21,6 +21,7 @@ from appliance.model.components.runai.upgrade.points import (
     backup_open_points,
     open_points,
     prepare_open_points,
+    save_open_points,
 )
 from appliance.model.components.runai.upgrade.record import (
     BegunUpgrade,
@@ -293,6 +294,8 @@ def _steps(scene: _Scene, plan: UpgradePlan) -> Iterator[PlannedStep]:
         BACKUP: tuple(backup_open_points(scene.desired, scene.observed, scene.volumes)),
         PREPARE: tuple(prepare_open_points(scene.desired, scene.observed)),
     }
+    if not texts[PREPARE] and tuple(save_open_points(scene.desired, scene.observed)):
+        texts[PREPARE] = ("the values of both releases are saved anew",)
     for name, found in texts.items():
         if found:
             yield _planned(plan, name, found)

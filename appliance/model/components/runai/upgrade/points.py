@@ -6,19 +6,27 @@ What must not be here: what follows from it (:mod:`appliance.model.components.ru
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.components.runai import component, unmet
+from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.upgrade.record import (
     RETAIN,
     BegunUpgrade,
     ClaimedVolume,
     begun_upgrade,
 )
+from appliance.model.state.certificates import values_digest
+from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
+
+# Before helm begins, users still change the database: an older dump would lose what they did.
+FRESH_SECONDS: Final = 3600.0
+HOUR: Final = 3600.0
 
 
 def open_points(desired: Desired, observed: Observed) -> Iterator[str]:
@@ -35,6 +43,55 @@ def record_of(desired: Desired, observed: Observed) -> BegunUpgrade | None:
     return found if found and target and found.target_sha256 == target.sha256 else None
 
 
+def helm_has_begun(desired: Desired, observed: Observed) -> bool:
+    """Whether a release is not as before: then a dump of now is none of before."""
+    record, cluster = record_of(desired, observed), observed.cluster
+    if record is None or record.rolled_back or not isinstance(cluster, Cluster):
+        return False
+    source = VendorBundle.from_record(record.source) if record.source else None
+    before = origins(desired, source) if source else {}
+    found = [cluster.release(namespace, name) for namespace, name in unmet.RELEASES]
+    return any(
+        release.revision != record.revisions.get(release.name)
+        # Back at the old version, noted by a rollback that was killed later.
+        and not (
+            release.status == "deployed"
+            and release.name in before
+            and release.origin_sha256 == values_digest(before[release.name])
+        )
+        for release in found
+        if release is not None
+    )
+
+
+def _revisions(cluster: Cluster) -> dict[str, int]:
+    found = [cluster.release(namespace, name) for namespace, name in unmet.RELEASES]
+    return {release.name: release.revision for release in found if release is not None}
+
+
+def save_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
+    """What of the dump and the values is not there, or too old; nothing once helm has begun."""
+    if helm_has_begun(desired, observed):
+        return
+    record = record_of(desired, observed)
+    if record is None or record.rolled_back:
+        yield "values and RunaiConfig are not saved"
+    if record is None or record.rolled_back or record.dump is None:
+        yield "the backend's database is not dumped"
+        return
+    cluster = observed.cluster
+    if isinstance(cluster, Cluster) and _revisions(cluster) != dict(record.revisions):
+        yield "the releases have other revisions than those that were saved"
+        return
+    facts = observed.node_facts.get(desired.site.vendor_node.name)
+    now = facts.at("clock.epoch") if facts else None
+    # A clock that was set back makes none of last month a new one.
+    if now is not None and abs(now - record.dump.taken) > FRESH_SECONDS:
+        hours = abs(now - record.dump.taken) / HOUR
+        age = f"{hours:.0f} hours old" if record.dump.taken else "of an unknown time"
+        yield f"the dump of the database is {age}, and users went on working since"
+
+
 def backup_open_points(
     desired: Desired, observed: Observed, volumes: Sequence[ClaimedVolume]
 ) -> Iterator[str]:
@@ -45,11 +102,7 @@ def backup_open_points(
                 f"volume {volume.name} of {volume.claim} has the reclaim policy {volume.policy}, "
                 f"not {RETAIN}"
             )
-    record = record_of(desired, observed)
-    if record is None or record.rolled_back:
-        yield "values and RunaiConfig are not saved"
-    if record is None or record.rolled_back or record.dump is None:
-        yield "the backend's database is not dumped"
+    yield from save_open_points(desired, observed)
 
 
 def prepare_open_points(desired: Desired, observed: Observed) -> Iterator[str]:

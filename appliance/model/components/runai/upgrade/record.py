@@ -38,12 +38,14 @@ class Dump:
         size: in bytes.
         sha256: of the file.
         tables: how many it creates.
+        taken: when it was begun, by the node's clock (epoch); 0 where that was not noted.
     """
 
     path: str
     size: int
     sha256: str
     tables: int
+    taken: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,11 @@ def begun_upgrade(facts: NodeFacts | None) -> BegunUpgrade | None:
 def _dump(found: Mapping[str, Any]) -> Dump | None:
     try:
         return Dump(
-            str(found["path"]), int(found["bytes"]), str(found["sha256"]), int(found["tables"])
+            str(found["path"]),
+            int(found["bytes"]),
+            str(found["sha256"]),
+            int(found["tables"]),
+            float(found.get("taken") or 0),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.components.runai import unmet
 from appliance.model.components.runai.checks import UNPACK
-from appliance.model.components.runai.upgrade.points import record_of
+from appliance.model.components.runai.upgrade.points import helm_has_begun, record_of
 from appliance.model.components.runai.upgrade.record import BegunUpgrade
 from appliance.model.site.vault_ref import Vars, VaultRef
 from appliance.model.state.cluster.cluster import Cluster
@@ -32,7 +32,8 @@ def upgrade_variables(desired: Desired, observed: Observed, plan: UpgradePlan) -
         raise ValueError("an upgrade needs a vendor bundle with charts, and a cluster")
     begun = record_of(desired, observed)
     begun = begun if begun and begun.is_open else None
-    revisions = dict(begun.revisions) if begun else _revisions(cluster)
+    has_begun = helm_has_begun(desired, observed)
+    revisions = dict(begun.revisions) if begun and has_begun else _revisions(cluster)
     source = dict(begun.source) if begun else dict(facts.at("runai.bundle") or {}) if facts else {}
     name = f"{UNPACK}/before-{target.version}-{revisions.get(BACKEND_RELEASE, 0)}"
     folder = begun.folder if begun and begun.folder else name
@@ -47,6 +48,7 @@ def upgrade_variables(desired: Desired, observed: Observed, plan: UpgradePlan) -
         "runai_upgrade_target_version": target.version or "",
         "runai_upgrade_revisions": revisions,
         "runai_upgrade_folder": folder,
+        "runai_upgrade_has_begun": has_begun,
         "runai_upgrade_removes_nginx": plan.hop is not None and plan.hop.removes_nginx,
         "runai_upgrade_backend_chart": f"{unpacked}/{target.backend.path}",
         "runai_upgrade_definitions": f"{unpacked}/{target.crds}" if target.crds else "",
