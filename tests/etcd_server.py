@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tests.archives import SAFELY
+
 NAMES: Final = ("etcd", "etcdctl", "etcdutl")
 
 
@@ -32,7 +34,7 @@ def unpack_programs(bundle: Path, folder: Path) -> Path:
             for one in tar:
                 if Path(one.name).name in NAMES and one.isfile():
                     one.name = Path(one.name).name
-                    tar.extract(one, folder, filter="data")
+                    tar.extract(one, folder, **SAFELY)
     return folder
 
 

@@ -160,7 +160,7 @@ END""",
         "w2",
         "image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' | grep kube-proxy: )"
         " && docker image rm --force $image",
-        "kubernetes_node : Pull the images before kubeadm needs them",
+        "kubernetes_node : images | Pull the images before kubeadm needs them",
         "kube-proxy",
     ),
     Drift(

@@ -21,6 +21,7 @@ from appliance.builder.sources.source import Context
 from appliance.builder.wheel_needs import requirements
 from appliance.model.bundle.release.release import Release
 from appliance.model.programs import Use, used_by
+from tests.archives import extract
 from tests.integration.bundle.roots import inside, unpack
 from tests.this_run import RELEASE
 
@@ -57,7 +58,7 @@ def image(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert member is not None
         (described,) = json.load(member)
         assert described["RepoTags"] == [f"appliance-controller:{__version__}"]
-        saved.extractall(folder, filter="data")
+        extract(saved, folder)
     unpack([folder / name for name in described["Layers"]], root)
     (root / "home/engineer/play.yml").write_text(PLAY)
     return root

@@ -127,7 +127,8 @@ def release_of(keys: Keys) -> dict[str, Any]:
 
     return {
         "name": "r1", "description": "a release of a test", "architecture": "amd64",
-        "versions": VERSIONS,
+        "versions": VERSIONS, "needs": {}, "support_ends": {},
+        "runtime": {"name": "docker", "socket": "/var/run/dockershim.sock"},
         "operating_systems": {
             "ubuntu-20.04": {
                 "title": "Ubuntu", "versions": {},

@@ -22,6 +22,8 @@ LOGS = (
     "/tmp",  # noqa: S108
     "/var/tmp",  # noqa: S108
 )
+# The vendor's database gets its password by its environment: a container's settings, kept by root.
+DATABASE = "runai-backend-postgresql-"
 KEPT = ("/etc", "/run/appliance", "/root", "/home", "/srv", "/opt", "/var/lib/appliance")
 # What is brought, packed and unpacked: hundreds of megabytes that no secret goes into.
 LEFT_OUT = ("/var/lib/appliance/bundles", "/var/lib/appliance/push")
@@ -63,11 +65,22 @@ def told_by(path: Path, *, whoever: bool) -> bytes:
     return b""
 
 
+def is_of_the_database(path: Path) -> bool:
+    """Whether a file has the settings of the container of the vendor's database."""
+    if path.name != "config.v2.json":
+        return False
+    with suppress(FileNotFoundError, ValueError):
+        labels = json.loads(path.read_bytes())["Config"]["Labels"] or {}
+        return str(labels.get("io.kubernetes.pod.name")).startswith(DATABASE)
+    return False
+
+
 for folder in (*LOGS, *KEPT):
     for path in files(folder):
         # The journal is read below, by the program that knows its format.
         if path.suffix != ".journal":
-            search(str(path), told_by(path, whoever=folder in LOGS))
+            whoever = folder in LOGS and not is_of_the_database(path)
+            search(str(path), told_by(path, whoever=whoever))
 journal = ["journalctl", "--no-pager", "--all", "--output=export"]
 search("journal", subprocess.run(journal, capture_output=True, check=True).stdout)
 json.dump(told, sys.stdout)

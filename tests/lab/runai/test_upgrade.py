@@ -21,6 +21,7 @@ import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from appliance.lab.vendor.bundle import build_vendor_bundle
+from tests.archives import extract
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.researchers import LOGIN
@@ -46,10 +47,10 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def broken(path: Path, folder: Path) -> Path:
     """The same bundle, whose backend's chart asks for an image that nobody pushes."""
     with tarfile.open(path) as opened:
-        opened.extractall(folder, filter="data")
+        extract(opened, folder)
     (chart,) = folder.glob("deploy/runai-backend-*.tgz")
     with tarfile.open(chart) as opened:
-        opened.extractall(folder / "chart", filter="data")
+        extract(opened, folder / "chart")
     template = folder / "chart/runai-backend/templates/backend.yaml"
     template.write_text(template.read_text().replace('"name" "backend"', '"name" "absent"'))
     with tarfile.open(chart, "w:gz") as packed:
