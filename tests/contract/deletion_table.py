@@ -93,16 +93,19 @@ PLACES: Final[Places] = {
     },
     "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
     "appliance/builder/join.py": {
-        "_Join._begin: replace": WRITE,
         "_Join._require_whole: chmod": JOINED,
         "_Join._seal: replace": WRITE,
-        "_Join._seal: rmdir": STATE,
-        "_Join._seal: unlink": STATE,
+    },
+    "appliance/builder/joining.py": {
+        "JoiningFolder.begin: replace": WRITE,
+        "JoiningFolder.forget: rmdir": STATE,
+        "JoiningFolder.forget: unlink": STATE,
     },
     "appliance/builder/parts.py": {
         "_copy: replace": WRITE,
         "_one: replace": WRITE,
         "_replace: replace": WRITE,
+        "_write: unlink": DELTA,
     },
     "appliance/builder/writer.py": {
         "BundleWriter._clear: unlink": LISTED,
@@ -158,10 +161,9 @@ PLACES: Final[Places] = {
     },
     "appliance/adapters/tool/making.py": {
         "Maker._fill: rmtree": TEMPORARY,
-        "Maker.make: rmtree": (HALF, 2),
         "_claim: rename": WRITE,
-        "_claim: rmdir": TEMPORARY,
-        "_claim: rmtree": HALF,
+        "_remove: rmtree": (HALF, 2),
+        "_remove: unlink": HALF,
     },
     "appliance/adapters/tool/switch.py": {
         "previous_of: replace": WRITE,
@@ -253,11 +255,12 @@ PLACES: Final[Places] = {
         "put: unlink": (TEMPORARY, 2),
     },
     "roles/artifact_server/library/bundle_layout.py": {
-        "Layout.adopt: rename": ASIDE,
-        "Layout.adopt: rmdir": STATE,
+        "Layout.adopt: rmdir": (STATE, 2),
         "Layout.adopt: unlink": (LINK, 2),
         "Layout.carry_out: chmod": STATE,
         "Layout.move_record: replace": STATE,
+        "Layout.swap: rename": ASIDE,
+        "Layout.swap: unlink": LINK,
     },
     "roles/artifact_server/library/bundle_remove.py": {
         "Removal.carry_out: rmdir": SERVED,
