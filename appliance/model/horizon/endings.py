@@ -86,14 +86,14 @@ class Seen:
         backend: the certificate that the site brings for Run:ai's backend; None: it brings none.
         tokens: when each join token ends, ISO 8601.
         tokens_unread: why that is unknown, or empty.
-        now: by the clock of this machine, UTC epoch seconds; a node's own may be late.
+        epoch: by the clock of this machine, UTC epoch seconds; a node's own may be late.
     """
 
     look: Look
     backend: BackendCertificate | None = None
     tokens: Sequence[str] = ()
     tokens_unread: str = ""
-    now: float = 0.0
+    epoch: float = 0.0
 
 
 def horizon(site: Site, release: Release, seen: Seen) -> tuple[Ending, ...]:
@@ -118,7 +118,7 @@ def _order(ending: Ending) -> tuple[bool, datetime, str, str]:
 def _of_nodes(site: Site, seen: Seen) -> Iterator[Ending]:
     controls = {node.name for node in site.control_plane}
     for name, facts in seen.look.node_facts.items():
-        yield from _kubernetes(name, facts, seen.now)
+        yield from _kubernetes(name, facts, seen.epoch)
         yield from _services(name, facts)
         for path, what in _TOLD.items():
             whys = facts.unreadable(path.partition(".")[0])

@@ -135,7 +135,7 @@ def test_a_control_plane_node_that_tells_of_no_certificate_is_unknown() -> None:
 def test_a_clock_of_a_node_that_is_late_hides_no_kubelet() -> None:
     facts = document(kubelet=3)
     facts["clock"]["epoch"] = NOW - 400 * 86_400
-    assert named(listed(facts=facts, now=NOW), racks.KUBELET).counts
+    assert named(listed(facts=facts, epoch=NOW), racks.KUBELET).counts
 
 
 @pytest.mark.parametrize(
