@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import Refused, StepNotVerified
+from appliance.errors import StepNotVerified
 from appliance.model.components.control_plane.renewal import (
     NodeRenewal,
     RenewalPlan,
@@ -28,7 +28,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import observe, refuse, require_evidence
@@ -84,12 +84,9 @@ def renew_certificates(
         return RenewalResult(plan)
     require_confirmed(confirm(plan))
     with session.lock:
-        # Another node may have failed while a person read the plan: etcd would lose its majority.
-        if _planned(request, session).nodes != plan.nodes:
-            raise Refused(
-                "the certificates changed since this was planned: nothing was changed",
-                hint="run the same command again: it plans anew",
-            )
+        # Another node may have failed meanwhile: etcd would lose its majority.
+        now = _planned(request, session)
+        require_as_shown(plan.nodes, now.nodes, "the certificates changed since this was planned")
         _carry_out(request, session, plan)
     return RenewalResult(plan, done=True)
 

@@ -57,7 +57,7 @@ from appliance.workflows.cluster.upgrade_look import (
 )
 from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.install import InstallRequest, install
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import refuse
@@ -119,7 +119,6 @@ def upgrade(
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
         run = _Run(request, session, plan, observed, mark)
-        # A person may take an hour to answer; another laptop may have been at work meanwhile.
         ended = run.carry_out(asked_to_pause, lambda: _as_shown(found, *look()))
     return replace(found, done=True, ended=ended)
 
@@ -136,12 +135,12 @@ def _as_shown(
         [(step.kind, step.release, step.nodes, step.action) for step in (*one.steps, *one.rest)]
         for one in (found.plan, plan)
     )
-    if (shown, found.mark) != (now, mark) or plan.refusals:
-        raise Refused(
-            "the cluster has changed since the plan was shown: nothing was changed",
-            hint="run the same command again: it shows the plan from what runs now",
-            details=[refusal.sentence() for refusal in plan.refusals],
-        )
+    require_as_shown(
+        (shown, found.mark),
+        (now, mark),
+        "the cluster has changed since the plan was shown",
+        [refusal.sentence() for refusal in plan.refusals],
+    )
     return observed
 
 

@@ -16,7 +16,6 @@ from appliance.errors import (
     ApplianceError,
     ConfigError,
     PlaybookFailed,
-    Refused,
     StepNotVerified,
 )
 from appliance.model.components.runai.upgrade.plan import (
@@ -45,7 +44,7 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.node_state import in_maintenance
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import PlannedStep
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import observe, refuse, require_all
@@ -107,14 +106,11 @@ def upgrade_runai(
         return RunaiUpgradeResult(plan, differences=_differences(desired, observed))
     require_confirmed(confirm(plan))
     with session.lock:
-        # Somebody else may have had the lock while a person read the plan: a backup by an old plan
-        # would replace the dump from before by one of the upgraded database.
+        # A backup by an old plan would replace the dump of before by one of the new database.
         now, observed, volumes = _planned(desired, session)
-        if _outline(now) != _outline(plan):
-            raise Refused(
-                "the state of Run:ai changed since it was planned: nothing was changed",
-                hint="run the same command again: it plans anew",
-            )
+        require_as_shown(
+            _outline(plan), _outline(now), "the state of Run:ai changed since it was planned"
+        )
         run = _Run(request, session, now, observed, volumes)
         return RunaiUpgradeResult(now, done=True, differences=run.carry_out())
 
