@@ -81,6 +81,14 @@ def is_whole_kubeconfig(text):
     return True
 
 
+def _host(server):
+    """Return the host of a URL in lower case, or None."""
+    try:
+        return urlsplit(server).hostname
+    except ValueError:
+        return None
+
+
 class Leftovers:
     """The files below /etc/kubernetes."""
 
@@ -99,7 +107,7 @@ class Leftovers:
             if (self.home / name).is_file()
         ]
         found = {server for text in texts for server in SERVER.findall(text)}
-        return sorted(server for server in found if urlsplit(server).hostname != host)
+        return sorted(server for server in found if _host(server) != host)
 
     def has_etcd_data(self):
         """Return whether an etcd member has data here."""

@@ -143,7 +143,11 @@ class Client:
         return found
 
     def _token(self, fields, path):
-        realm = urlsplit(fields.get("realm", ""))
+        try:
+            realm = urlsplit(fields.get("realm", ""))
+            port = realm.port or 443
+        except ValueError:
+            raise RegistryError("the registry names no readable address for a token") from None
         if realm.scheme != "https" or not realm.hostname or realm.username is not None:
             raise RegistryError("the registry names no https address for a token")
         scope = fields.get("scope") or "repository:%s:pull" % _repository(path)
@@ -151,7 +155,7 @@ class Client:
         if fields.get("service"):
             words["service"] = fields["service"]
         query = "&".join(part for part in (realm.query, urlencode(words)) if part)
-        line = Line(realm.hostname, realm.port or 443, self._context)
+        line = Line(realm.hostname, port, self._context)
         headers = {"Authorization": "Basic " + self._login} if self._login else {}
         try:
             where = "%s?%s" % (realm.path or "/", query)

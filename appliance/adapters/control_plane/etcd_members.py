@@ -45,10 +45,10 @@ def ask(host, method, path, body=None, seconds=10):
         line.close()
 
 def healthy(member):
-    host = urllib.parse.urlsplit(member["peerURLs"][0]).hostname
     try:
+        host = urllib.parse.urlsplit(member["peerURLs"][0]).hostname
         status, said = ask(host, "GET", "/health", seconds=3)
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, LookupError, ValueError, http.client.HTTPException):
         return False
     return status == 200 and isinstance(said, dict) and str(said.get("health")) == "true"
 

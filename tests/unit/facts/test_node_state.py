@@ -12,7 +12,7 @@ import yaml
 
 from appliance.model.state.cluster.cluster import ClusterState, NoCluster, Unreachable
 from appliance.model.state.facts.facts import NodeFacts, watching
-from appliance.model.state.nodes.kubeadm_state import is_member
+from appliance.model.state.nodes.kubeadm_state import host_and_port, is_member
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, away
 from appliance.model.state.nodes.node_state import (
     Condition,
@@ -164,3 +164,20 @@ def test_a_document_is_no_other_machine_for_being_another_object() -> None:
     observed = _observed({"machine": "member", "node": "ready"})
     copied = {name: NodeFacts(facts.document) for name, facts in observed.node_facts.items()}
     assert node_states(SITE, Observed(copied, observed.cluster)) == node_states(SITE, observed)
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        ("https://API:6443", ("api", 6443)),
+        ("https://198.18.7.11", ("198.18.7.11", None)),
+        ("https://api:port", (None, None)),
+        ("https://api:99999", (None, None)),
+        ("https://[api:6443", (None, None)),
+        ("", (None, None)),
+    ],
+)
+def test_a_server_that_cannot_be_read_has_no_host(
+    server: str, expected: tuple[str | None, int | None]
+) -> None:
+    assert host_and_port(server) == expected

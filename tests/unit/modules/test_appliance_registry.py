@@ -139,6 +139,8 @@ def test_what_writes_carries_the_login_from_the_start(
         ('Bearer realm="https://a@127.0.0.1/token"', LOGIN, "no https address"),
         ('Bearer realm="file:///etc/passwd"', LOGIN, "no https address"),
         ("Bearer service=1", LOGIN, "no https address"),
+        ('Bearer realm="https://127.0.0.1:port/"', LOGIN, "no readable address"),
+        ('Bearer realm="https://[/token"', LOGIN, "no readable address"),
         ('Basic realm="x"', "d3Jvbmc=", "refuses the login"),
     ],
 )

@@ -143,6 +143,14 @@ def test_before_a_join_only_what_is_broken_goes(node: Path) -> None:
     assert kubeadm_state.node_state(node, 0)["ca_hash"] == ""
 
 
+def test_a_server_that_is_no_url_is_another_cluster(tmp_path: Path) -> None:
+    home = tmp_path / "etc/kubernetes"
+    home.mkdir(parents=True)
+    (home / "kubelet.conf").write_text("server: https://[api:6443\n")
+    leftovers = kubeadm_leftovers.Leftovers(tmp_path, run)
+    assert leftovers.strange_servers(ENDPOINT) == ["https://[api:6443"]
+
+
 def test_a_kubeconfig_that_names_files_is_whole() -> None:
     text = KUBECONFIG.replace("client-key-data: ", "client-key: /var/lib/kubelet/pki/x.pem #")
     assert not kubeadm_leftovers.is_whole_kubeconfig(text)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.kubeadm_state import host_and_port
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
@@ -76,11 +76,11 @@ def other_endpoint(node: Node, desired: Desired, observed: Observed) -> str | No
     for config in facts.items("kubernetes.kubeconfigs"):
         if config.get("path") != KUBELET_KUBECONFIG:
             continue
-        server = urlsplit(str(config.get("server") or ""))
-        if server.hostname and server.hostname not in known:
-            return server.hostname
-        if server.port not in (None, API_PORT, endpoint.port):
-            return server.netloc
+        host, port = host_and_port(str(config.get("server") or ""))
+        if host and host not in known:
+            return host
+        if host and port not in (None, API_PORT, endpoint.port):
+            return f"{host}:{port}"
     return None
 
 

@@ -64,14 +64,19 @@ def api_hosts(site: Site) -> frozenset[str]:
 
 def strange_servers(facts: NodeFacts, hosts: Collection[str]) -> tuple[str, ...]:
     """Return a machine's API servers of another cluster, by host: a port may change."""
-    return tuple(server for server in servers_of(facts) if _host(server) not in hosts)
+    return tuple(server for server in servers_of(facts) if host_and_port(server)[0] not in hosts)
 
 
-def _host(server: str) -> str | None:
+def host_and_port(server: str) -> tuple[str | None, int | None]:
+    """Return the host and the port of a kubeconfig's server; None for what cannot be read.
+
+    The text is what a node says: a port of letters or an open bracket is no error here.
+    """
     try:
-        return urlsplit(server).hostname
+        parts = urlsplit(server)
+        return parts.hostname, parts.port
     except ValueError:
-        return None
+        return None, None
 
 
 def ca_of(facts: NodeFacts) -> str | None:
