@@ -26,6 +26,7 @@ from appliance.model.upgrade.points.versions import (
     dropped,
     gpu_operator,
     runai,
+    runai_runtime,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def gates(
         *bundle(evidence, path),
         *images(site, evidence),
         *runai(evidence, path),
+        *runai_runtime(evidence, path),
         *gpu_operator(site, observed, path),
         *deprecated_apis(evidence, path),
         *dropped(evidence),

@@ -11,7 +11,7 @@ from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.planner import choose
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
-from appliance.model.upgrade.plan import KubeadmAction
+from appliance.model.upgrade.steps import KubeadmAction
 
 KUBEADM_GROUP = "appliance_kubeadm_upgrade"
 KUBELET_GROUP = "appliance_kubelet_upgrade"
