@@ -64,6 +64,15 @@ KUBERNETES_IMAGES = Step(
     None,
     command=UPGRADE,
 )
+# On emptied nodes only, while their kubelet knows both runtimes.
+KUBERNETES_RUNTIME = Step(
+    "kubernetes_runtime",
+    "the node's pods run on the release's container runtime",
+    cluster_members,
+    None,
+    command=UPGRADE,
+    disturbs="every pod of the emptied node starts again; Docker is stopped and disabled there",
+)
 # Its workflow decides which nodes, and verifies each.
 KUBERNETES_UPGRADE = Step(
     "kubernetes_upgrade",
@@ -83,6 +92,7 @@ STEPS: tuple[Step, ...] = (
     RUNAI_UPGRADE,
     RUNAI_ROLLBACK,
     KUBERNETES_IMAGES,
+    KUBERNETES_RUNTIME,
     KUBERNETES_UPGRADE,
 )
 BY_NAME = {step.name: step for step in STEPS}
