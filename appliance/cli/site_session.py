@@ -18,11 +18,10 @@ from appliance.cli.screen.hints import say_hint
 from appliance.cli.screen.interrupts import pausing
 from appliance.cli.screen.render import show_warnings
 from appliance.cli.wiring import Wiring, note
-from appliance.errors import ApplianceError, BundleRefused
+from appliance.errors import ApplianceError
 from appliance.model.state.journal import Run
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.release.release import Release
     from appliance.model.components.access.runai_cli import CliPlan
     from appliance.model.components.control_plane.certificates import CertificateExpiry
     from appliance.model.components.control_plane.renewal import RenewalPlan
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.cluster.certificates import RenewalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
-    from appliance.workflows.cluster.upgrade_supply import Supply
     from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
@@ -244,8 +242,10 @@ class SiteSession(Wiring):
             allow_outage: go on although a service will be away.
             dry_run: only plan.
         """
+        from appliance.adapters.bundle.directory import BundleDirectory
         from appliance.adapters.local.content import list_releases, load_release
         from appliance.adapters.site.release_choice import choose_release, require_choosable
+        from appliance.cli.upgrade_bundles import supplies_of
         from appliance.model.upgrade.path import hop_of, on_the_way
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
         from appliance.workflows.cluster.upgrade_look import UpgradeRequest
@@ -254,7 +254,8 @@ class SiteSession(Wiring):
             require_choosable(self.site.directory, options.to)
         desired = self.load_desired()
         releases = {name: load_release(name) for name in list_releases()}
-        supplies = self._supplies(desired, on_the_way(releases, options.to), more_bundles)
+        bundles = [*([self.bundle] if self.bundle else []), *map(BundleDirectory, more_bundles)]
+        supplies = supplies_of(desired, self.nodes, bundles, on_the_way(releases, options.to))
         request = UpgradeRequest(
             desired,
             {name: hop_of(release) for name, release in releases.items()},
@@ -277,42 +278,6 @@ class SiteSession(Wiring):
             choose_release=lambda release: choose_release(self.site.directory, release),
         )
         return upgrade(request, session, self.opened(confirm))
-
-    def _supplies(
-        self, desired: Desired, releases: Mapping[str, Release], more: Sequence[Path]
-    ) -> dict[str, Supply]:
-        """Release on the way -> its bundle: at hand, or on the services node.
-
-        Raises:
-            BundleRefused: a folder is no bundle, or two bundles are of one release.
-        """
-        from appliance.adapters.bundle.directory import BundleDirectory
-        from appliance.adapters.bundle.mirror import read_mirror
-        from appliance.workflows.cluster.upgrade_supply import Supply
-
-        signers = self.site.settings.bundle_signers
-        at_hand = [*([self.bundle] if self.bundle else []), *(BundleDirectory(at) for at in more)]
-        found: dict[str, Supply] = {}
-        for one in at_hand:
-            release = one.manifest.release
-            if release in found:
-                raise BundleRefused(
-                    f"found two bundles of {release}, expected one of each release",
-                    hint="leave one --bundle out",
-                )
-            if release in releases:
-                signed = one.signature(Path(signers)) if signers else None
-                found[release] = Supply(releases[release], one.manifest, one.digest, signed, one)
-        served = desired
-        # Without a bundle at hand the desired state has the one on the services node already.
-        if at_hand and not releases.keys() <= found.keys():
-            bare = dataclasses.replace(desired, manifest=None, bundle_digest=None, signature=None)
-            served = read_mirror(bare, self.nodes, note)
-        manifest, digest = served.manifest, served.bundle_digest
-        if manifest and digest and manifest.release in releases:
-            supply = Supply(releases[manifest.release], manifest, digest)
-            found.setdefault(manifest.release, supply)
-        return found
 
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from appliance.model.upgrade.gate import Gate, Verdict, stopping
 from appliance.model.upgrade.points.etcd import etcd, snapshot
+from appliance.model.upgrade.points.gate import Gate, Verdict, stopping
 from appliance.model.upgrade.points.nodes import (
     budgets,
     certificates,

@@ -3,7 +3,7 @@
 Every step is verified by what is observed afterwards, before the next begins; each release of the
 path is planned from what runs when its turn comes. What must not be here: the path
 (:mod:`appliance.model.upgrade`), or how a node is renewed (roles ``kubernetes_upgrade`` and
-``containerd``).
+``kubernetes_runtime``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from appliance.errors import ClusterError, Interrupted, NodeUnreachable, Refused, StepNotVerified
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
-from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_UPGRADE
+from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_RUNTIME, KUBERNETES_UPGRADE
 from appliance.model.state.nodes.maintenance import timestamp
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark, mark_of
@@ -29,6 +29,7 @@ from appliance.model.upgrade.proof import (
     unfinished,
     versions_of,
 )
+from appliance.model.upgrade.runtime import with_runtimes
 from appliance.model.upgrade.steps import KubeadmAction, UpgradeStep
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
 from appliance.workflows.cluster.upgrade_gates import accepted_by, carry
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
 SNAPSHOT: Final = "upgrade: snapshot of etcd"
-RUNTIME_PLAYBOOK: Final = "runtime_change"
 
 
 @contextmanager
@@ -269,7 +269,7 @@ class UpgradeRun:
 
     def _change_runtimes(self, step: UpgradeStep) -> None:
         with self._recorder.run_step(RUNTIME, step.nodes, step.why):
-            self._play(RUNTIME, RUNTIME_PLAYBOOK, step, {}, ())
+            self._play(RUNTIME, KUBERNETES_RUNTIME.name, step, {}, ())
             self._verify(RUNTIME, step)
 
     def _renew_nodes(self, step: UpgradeStep) -> None:
@@ -292,12 +292,17 @@ class UpgradeRun:
         kubelets: tuple[str, ...],
     ) -> None:
         session = self._session
-        inventory = upgrade_inventory(
+        inventory = with_runtimes(
+            upgrade_inventory(
+                self._desired,
+                self._observed,
+                kubeadm=kubeadm,
+                kubelets=kubelets,
+                bundle_directory=self._bundle.directory if self._bundle else None,
+            ),
             self._desired,
             self._observed,
-            kubeadm=kubeadm,
-            kubelets=kubelets,
-            bundle_directory=self._bundle.directory if self._bundle else None,
+            changing=step.nodes if step.kind == "runtime" else (),
         )
         # It was saved before the first change; by now this node's etcd may be down.
         saved = self._mark is not None and bool(self._mark.snapshot_of(self._hop.release))

@@ -65,8 +65,7 @@ def require_bundles(
         BundleRefused: names the first release without one; nothing was changed.
     """
     system, to = target.site.settings.operating_system, target.release.name
-    releases = dict.fromkeys(step.release for step in plan.steps) or {to: None}
-    for release in releases:
+    for release in dict.fromkeys(step.release for step in plan.steps):
         found = supplies.get(release)
         if found is not None and found.manifest.os == system:
             continue

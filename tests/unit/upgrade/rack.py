@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from appliance.adapters.local.content import load_release
+from appliance.adapters.ssh.call import Answer
 from appliance.errors import ApplianceError
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.node.drain import DrainView
@@ -24,7 +25,6 @@ from appliance.model.upgrade.path import hop_of
 from appliance.model.upgrade.plan import UpgradeOptions
 from appliance.workflows.cluster.upgrade import upgrade
 from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResult
-from appliance.workflows.cluster.upgrade_run import RUNTIME_PLAYBOOK
 from appliance.workflows.cluster.upgrade_supply import Supply
 from tests import samples
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
@@ -37,6 +37,8 @@ TAGS = {OLD: OLD_TAG, NEW: TAG, NEXT: NEXT_TAG}
 DIGESTS = {NEW: samples.BUNDLE_DIGEST, NEXT: "cd" * 32}
 HOPS = {name: hop_of(load_release(name)) for name in (OLD, NEW, NEXT)}
 KUBEADM = {"path": "bin/kubeadm", "sha256": "ad" * 32, "size": 1}
+
+CRICTL = {"path": "bin/crictl", "sha256": "ae" * 32, "size": 1}
 
 
 def manifest(release: str = NEW) -> BundleManifest:
@@ -57,11 +59,18 @@ def manifest(release: str = NEW) -> BundleManifest:
             "architecture": "amd64",
             "tool_version": "0.1.0",
             "created": "2026-01-01T00:00:00Z",
-            "artifacts": [{**kubeadm, **KUBEADM, "standin": False}],
+            "artifacts": [
+                {**kubeadm, **KUBEADM, "standin": False},
+                {**kubeadm, **CRICTL, "name": "crictl", "standin": False},
+            ],
             "images": images,
             "packages": {runtime: "1.6.20", "chrony": "4.3", "nginx-light": "1.22"},
             "package_roots": {"runtime": [runtime], "time": ["chrony"]},
-            "files": [{"path": "apt/Packages", "sha256": samples.INDEX_DIGEST, "size": 1}, KUBEADM],
+            "files": [
+                {"path": "apt/Packages", "sha256": samples.INDEX_DIGEST, "size": 1},
+                KUBEADM,
+                CRICTL,
+            ],
         }
     )
 
@@ -97,8 +106,14 @@ class UpgradeRack(FakeRack):
         assert isinstance(self.cluster, Cluster)
         return self.cluster
 
+    def read_as_root(self, *_words: Any, **_more: Any) -> Answer:
+        return Answer(44, "", "no such file")
+
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
-        if play.playbook == RUNTIME_PLAYBOOK:
+        if play.playbook == "kubernetes_runtime":
+            changing = play.inventory["all"]["children"]["appliance_kubernetes_runtime"]["hosts"]
+            assert tuple(changing) == play.limit
+            self.plays.append(play)
             self._each(play, self._runtime)
             return
         if play.playbook != "kubernetes_upgrade":
@@ -106,12 +121,15 @@ class UpgradeRack(FakeRack):
             super().play(play, on_task)
             if play.playbook == "artifacts":
                 services = self.documents[self.desired.site.services_node.name]
-                services["artifacts"]["bundle_digest"] = DIGESTS[_release_of(play)]
+                everything = str(play.inventory["all"]["vars"])
+                digest = next(one for one in DIGESTS.values() if one in everything)
+                services["artifacts"]["bundle_digest"] = digest
             return
         groups = play.inventory["all"]["children"]
         kubeadm = list(groups["appliance_kubeadm_upgrade"]["hosts"])
         kubelets = list(groups["appliance_kubelet_upgrade"]["hosts"])
         hosts = play.inventory["all"]["hosts"]
+        self.plays.append(play)
         tag = TAGS[_release_of(play)]
 
         def renew(name: str) -> None:

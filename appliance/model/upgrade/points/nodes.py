@@ -15,7 +15,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.upgrade import REASON
 from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.gate import Gate, Point
+from appliance.model.upgrade.points.gate import Gate, Point
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site

@@ -16,7 +16,7 @@ from appliance.model.upgrade.evidence import (
     DeprecatedUse,
     Silence,
 )
-from appliance.model.upgrade.gate import Gate, Point
+from appliance.model.upgrade.points.gate import Gate, Point
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
