@@ -11,6 +11,8 @@ DOCKER_SOCKET = "/run/docker.sock"
 # Contains a folder for each namespace with running containers: moby is Docker's.
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+# A folder for each container of the kubelet's that runs, and for each pod's sandbox.
+KUBELETS_TASKS = CONTAINERD_TASKS + "/k8s.io"
 # A folder for each container of Docker's that runs: of the system's containerd, or its own.
 OUTLIVING = (
     CONTAINERD_TASKS + "/moby",
@@ -46,6 +48,7 @@ def runtime(source: Source) -> Dict[str, Any]:
         "version": version,
         "namespaces": source.names(CONTAINERD_TASKS),
         "cgroup_driver": _cgroup_driver(source.text(CONTAINERD_CONFIG)),
+        "containers_of_pods": len(source.names(KUBELETS_TASKS)),
     }
     return {"docker": docker, "containerd": containerd}
 
