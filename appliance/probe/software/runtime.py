@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Dict, List, Optional, Set
 
 from ..source import Source
@@ -44,10 +45,12 @@ def runtime(source: Source) -> Dict[str, Any]:
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
         words = (text or "").split()
         version = words[2] if len(words) > 2 else None
+    configuration = source.text(CONTAINERD_CONFIG)
     containerd = {
         "version": version,
         "namespaces": source.names(CONTAINERD_TASKS),
-        "cgroup_driver": _cgroup_driver(source.text(CONTAINERD_CONFIG)),
+        "cgroup_driver": _cgroup_driver(configuration),
+        "default_runtime": _default_runtime(configuration),
         "containers_of_pods": len(source.names(KUBELETS_TASKS)),
     }
     return {"docker": docker, "containerd": containerd}
@@ -62,6 +65,12 @@ def _cgroup_driver(configuration: Optional[str]) -> Optional[str]:
         return None
     lines = (line.split("#", 1)[0].replace(" ", "") for line in configuration.splitlines())
     return "systemd" if "SystemdCgroup=true" in list(lines) else "cgroupfs"
+
+
+def _default_runtime(configuration: Optional[str]) -> Optional[str]:
+    """Return what gives containers their GPUs, or not; None where the file names none."""
+    found = re.search(r'(?m)^\s*default_runtime_name\s*=\s*"([\w.-]{1,64})"', configuration or "")
+    return found.group(1) if found else None
 
 
 def _running(source: Source) -> bool:

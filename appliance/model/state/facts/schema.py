@@ -221,6 +221,7 @@ class RunAi(Section):
 class Containerd(Section):
     cgroup_driver: Word | None = None
     containers_of_pods: Count | None = None
+    default_runtime: Word | None = None
     namespaces: Words | None = None
     version: Version | None = None
 
