@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Dict, List, Optional, Set
 
 from ..source import Source
@@ -11,6 +12,8 @@ DOCKER_SOCKET = "/run/docker.sock"
 # Contains a folder for each namespace with running containers: moby is Docker's.
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+# A folder for each container of the kubelet's that runs, and for each pod's sandbox.
+KUBELETS_TASKS = CONTAINERD_TASKS + "/k8s.io"
 # A folder for each container of Docker's that runs: of the system's containerd, or its own.
 OUTLIVING = (
     CONTAINERD_TASKS + "/moby",
@@ -42,10 +45,13 @@ def runtime(source: Source) -> Dict[str, Any]:
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
         words = (text or "").split()
         version = words[2] if len(words) > 2 else None
+    configuration = source.text(CONTAINERD_CONFIG)
     containerd = {
         "version": version,
         "namespaces": source.names(CONTAINERD_TASKS),
-        "cgroup_driver": _cgroup_driver(source.text(CONTAINERD_CONFIG)),
+        "cgroup_driver": _cgroup_driver(configuration),
+        "default_runtime": _default_runtime(configuration),
+        "containers_of_pods": len(source.names(KUBELETS_TASKS)),
     }
     return {"docker": docker, "containerd": containerd}
 
@@ -59,6 +65,12 @@ def _cgroup_driver(configuration: Optional[str]) -> Optional[str]:
         return None
     lines = (line.split("#", 1)[0].replace(" ", "") for line in configuration.splitlines())
     return "systemd" if "SystemdCgroup=true" in list(lines) else "cgroupfs"
+
+
+def _default_runtime(configuration: Optional[str]) -> Optional[str]:
+    """Return what gives containers their GPUs, or not; None where the file names none."""
+    found = re.search(r'(?m)^\s*default_runtime_name\s*=\s*"([\w.-]{1,64})"', configuration or "")
+    return found.group(1) if found else None
 
 
 def _running(source: Source) -> bool:

@@ -101,6 +101,11 @@ class Runtime(Frozen):
         """Its name in sentences."""
         return {"docker": "Docker", "containerd": "containerd"}[self.name]
 
+    @property
+    def store(self) -> str:
+        """The folder of its images and containers."""
+        return f"/var/lib/{self.name}"
+
 
 class Artifact(Frozen):
     """One thing of the bundle, or a part that only another is made from.

@@ -9,7 +9,7 @@ from appliance.model.state.desired import Desired
 from appliance.model.state.findings import Finding
 
 # The runtimes that a role sets up.
-SET_UP: Final = frozenset({"docker"})
+SET_UP: Final = frozenset({"docker", "containerd"})
 
 
 def release_runtime(desired: Desired) -> Iterator[Finding]:

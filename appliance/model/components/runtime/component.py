@@ -10,10 +10,11 @@ RUNTIME = Component(
     steps=(
         Step(
             "runtime",
-            "Docker with the systemd cgroup driver",
+            "the container runtime, with the systemd cgroup driver",
             cluster_members,
             unmet.runtime,
-            disturbs="Docker restarts when its configuration changes: containers on the node stop",
+            disturbs="Docker restarts when its configuration changes: containers on the node stop; "
+            "containerd restarts without them",
         ),
     ),
     variables=variables.variables,

@@ -120,6 +120,7 @@ STABILITY: Mapping[str, Stability] = {
     "runtime.docker.images": _volatile("the kubelet pulls and removes images"),
     "runtime.docker.data_containers": _volatile("pods come and go"),
     "runtime.containerd.namespaces": _volatile("containers come and go"),
+    "runtime.containerd.containers_of_pods": _volatile("pods come and go"),
     "runtime.docker.containers_running": _volatile("pods come and go"),
     "runtime.docker.containers_of_pods": _volatile("pods come and go"),
     "runtime.docker.containers_foreign": _stable("containers that Kubernetes did not start"),
