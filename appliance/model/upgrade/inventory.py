@@ -9,12 +9,15 @@ from appliance.errors import BundleRefused
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.planner import choose
+from appliance.model.site.settings import Site
+from appliance.model.site.ssh import connection_vars
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.steps import KubeadmAction
 
 KUBEADM_GROUP = "appliance_kubeadm_upgrade"
 KUBELET_GROUP = "appliance_kubelet_upgrade"
+REVIVE_GROUP = "appliance_kubelet_revive"
 
 
 def upgrade_inventory(
@@ -45,7 +48,16 @@ def upgrade_inventory(
         everything["hosts"][name]["kubernetes_upgrade_action"] = action
     everything["children"][KUBEADM_GROUP] = {"hosts": dict.fromkeys(kubeadm)}
     everything["children"][KUBELET_GROUP] = {"hosts": dict.fromkeys(kubelets)}
+    everything["children"][REVIVE_GROUP] = {"hosts": {}}
     return found
+
+
+def revive_inventory(site: Site, names: Collection[str]) -> dict[str, Any]:
+    """The run's inventory for nodes whose kubelet is started; it needs no API and no bundle."""
+    hosts = {name: {"ansible_host": site.node(name).ip} for name in names}
+    children: dict[str, Any] = {group: {"hosts": {}} for group in (KUBEADM_GROUP, KUBELET_GROUP)}
+    children[REVIVE_GROUP] = {"hosts": dict.fromkeys(names)}
+    return {"all": {"vars": connection_vars(site), "hosts": hosts, "children": children}}
 
 
 def _variables(desired: Desired) -> dict[str, Any]:

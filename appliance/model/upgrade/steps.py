@@ -12,7 +12,7 @@ from typing import Final, Literal
 from appliance.model.upgrade.observed import API, NodeVersions
 from appliance.model.upgrade.path import Hop
 
-Kind = Literal["artifacts", "kubernetes_images", "runtime", "control_plane", "nodes"]
+Kind = Literal["artifacts", "kubernetes_images", "runtime", "control_plane", "nodes", "revive"]
 KubeadmAction = Literal["", "apply", "node"]
 
 _BACK: Final[Mapping[Kind, str]] = {
@@ -21,12 +21,14 @@ _BACK: Final[Mapping[Kind, str]] = {
     "kubernetes_images": "yes: nothing runs the new images yet",
     "control_plane": "no: etcd's snapshot on the node is the way back, by hand",
     "nodes": "no: the node goes forward only; it stays out of service until it is whole",
+    "revive": "none is needed: it starts what the upgrade had stopped",
 }
 _TITLES: Final[Mapping[Kind, str]] = {
     "artifacts": "the bundle on the services node",
     "runtime": "out of service, other container runtime, tests, back",
     "kubernetes_images": "the images on every node",
     "nodes": "out of service, new kubelet, tests, back",
+    "revive": "start the container runtime and the kubelet",
 }
 _DISTURBS: Final[Mapping[Kind, str]] = {
     "artifacts": "",
@@ -34,6 +36,7 @@ _DISTURBS: Final[Mapping[Kind, str]] = {
     "kubernetes_images": "",
     "control_plane": "etcd and the API server of this node restart, each within a minute",
     "nodes": "its pods are evicted; it is back after its tests",
+    "revive": "",
 }
 # Nodes go out of service in these, and come back.
 OUT: Final[frozenset[Kind]] = frozenset({"runtime", "nodes"})
@@ -48,7 +51,8 @@ class UpgradeStep:
     Attributes:
         kind: ``control_plane`` is kubeadm on one control-plane node; ``nodes`` takes nodes out of
             service, renews their kubelets and brings them back; ``runtime`` does the same with
-            their container runtime, before any node has the release.
+            their container runtime, before any node has the release; ``revive`` starts what a
+            killed run had stopped on the only control-plane node.
         action: what kubeadm does on the node: ``apply`` on the first, ``node`` on all others.
         why: one sentence for each reason.
     """

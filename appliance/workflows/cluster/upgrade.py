@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from appliance.errors import NodeUnreachable
 from appliance.model.plan.steps import UPGRADE
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.gates import stopping
@@ -30,6 +31,7 @@ from appliance.workflows.cluster.upgrade_look import (
     situation,
     without_left_out,
 )
+from appliance.workflows.cluster.upgrade_revive import revive
 from appliance.workflows.cluster.upgrade_run import UpgradeRun
 from appliance.workflows.cluster.upgrade_supply import require_bundles
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
@@ -68,7 +70,11 @@ def upgrade(
         return Seen(observed, mark, plan_upgrade(request.options, found, request.hops))
 
     leader = leader_of(request, session)
-    seen = look(leader)
+    try:
+        seen = look(leader)
+    except NodeUnreachable as away:
+        revive(request, session, confirm, away)
+        seen = look(leader)
     plan, mark = seen.plan, seen.mark
     forecasts = foresee(plan, session)
     under_way = mark is not None and not mark.over

@@ -34,6 +34,7 @@ from appliance.model.upgrade.steps import KubeadmAction, UpgradeStep
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
 from appliance.workflows.cluster.upgrade_gates import accepted_by, carry
 from appliance.workflows.cluster.upgrade_nodes import Batches
+from appliance.workflows.cluster.upgrade_revive import keep_record
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
@@ -229,6 +230,10 @@ class UpgradeRun:
 
     def _annotate(self, mark: UpgradeMark | None) -> None:
         value = mark.as_text() if mark else None
+        # First where it can be read without an API, which the next step may stop.
+        last = mark or (replace(self._mark, over=True) if self._mark else None)
+        if last is not None:
+            keep_record(self._session, last)
         self._session.members.annotate(control_plane_names(self._site), ANNOTATION, value)
 
     def _step(self, step: UpgradeStep) -> None:
