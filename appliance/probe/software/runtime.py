@@ -9,7 +9,8 @@ from typing import Any, Dict, List, Optional, Set
 from ..source import Source
 
 DOCKER_SOCKET = "/run/docker.sock"
-# Contains a folder for each namespace with running containers: moby is Docker's.
+# Contains a folder for each namespace that ever had containers, with one for each that runs: moby
+# is Docker's, k8s.io the kubelet's.
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
 # A folder for each container of the kubelet's that runs, and for each pod's sandbox.
@@ -48,7 +49,11 @@ def runtime(source: Source) -> Dict[str, Any]:
     configuration = source.text(CONTAINERD_CONFIG)
     containerd = {
         "version": version,
-        "namespaces": source.names(CONTAINERD_TASKS),
+        "namespaces": [
+            name
+            for name in source.names(CONTAINERD_TASKS)
+            if source.names("%s/%s" % (CONTAINERD_TASKS, name))
+        ],
         "cgroup_driver": _cgroup_driver(configuration),
         "default_runtime": _default_runtime(configuration),
         "containers_of_pods": len(source.names(KUBELETS_TASKS)),
