@@ -178,6 +178,24 @@ def test_a_release_that_this_tool_does_not_have_is_named(tmp_path: Path, capsys:
     assert "k8s-9.9.9" in capsys.readouterr().err
 
 
+def test_to_take_back_a_node_that_is_in_service_is_refused(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    assert typed(tmp_path, "--yes", "--pause-after", "cp1") == 0
+    capsys.readouterr()
+    assert typed(tmp_path, "--yes", "--back", "w1") == 3
+    assert "w1: way_back" in capsys.readouterr().err
+    assert bench.cordoned == []
+
+
+def test_back_goes_with_no_option_of_the_way_forward(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    assert typed(tmp_path, "--back", "w1", "--without", "w2") == 2
+    assert "leave --without and --pause-after out" in capsys.readouterr().err
+    assert bench.rack.plays == []
+
+
 def test_a_pause_may_be_after_a_release(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
     assert typed(tmp_path, "--dry-run", "--pause-after", "k8s-1.24.17-r1") == 0
     assert "pause" not in capsys.readouterr().out

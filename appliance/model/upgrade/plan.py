@@ -59,12 +59,14 @@ class UpgradeOptions:
         pause_after: the node that is back, or the release that is complete, when the run ends;
             empty: it runs to its end.
         max_unavailable: how many workers are out at a time.
+        back: the node on which the last step is taken back; empty: the upgrade goes forward.
     """
 
     to: str
     without: tuple[str, ...] = ()
     pause_after: str = ""
     max_unavailable: int = 1
+    back: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,18 @@ from typing import Final, Literal
 from appliance.model.upgrade.observed import API, NodeVersions
 from appliance.model.upgrade.path import Hop
 
-Kind = Literal["artifacts", "kubernetes_images", "runtime", "control_plane", "nodes", "revive"]
+Forward = Literal["artifacts", "kubernetes_images", "runtime", "control_plane", "nodes"]
+Kind = Forward | Literal["revive", "back"]
 KubeadmAction = Literal["", "apply", "node"]
 
 _BACK: Final[Mapping[Kind, str]] = {
     "artifacts": "yes: nothing uses the new bundle yet",
-    "runtime": "no: the node goes forward only; Docker and its images stay on the disk",
+    "runtime": "yes, until its kubelet is on the new runtime: --back NODE; then forward only",
     "kubernetes_images": "yes: nothing runs the new images yet",
     "control_plane": "no: etcd's snapshot on the node is the way back, by hand",
-    "nodes": "no: the node goes forward only; it stays out of service until it is whole",
+    "nodes": "yes, while it is out of service: --back NODE puts the kubelet of before back",
     "revive": "none is needed: it starts what the upgrade had stopped",
+    "back": "none is needed: the upgrade goes forward by the same command without --back",
 }
 _TITLES: Final[Mapping[Kind, str]] = {
     "artifacts": "the bundle on the services node",
@@ -29,6 +31,7 @@ _TITLES: Final[Mapping[Kind, str]] = {
     "kubernetes_images": "the images on every node",
     "nodes": "out of service, new kubelet, tests, back",
     "revive": "start the container runtime and the kubelet",
+    "back": "what ran before, tests, back in service",
 }
 _DISTURBS: Final[Mapping[Kind, str]] = {
     "artifacts": "",
@@ -37,6 +40,7 @@ _DISTURBS: Final[Mapping[Kind, str]] = {
     "control_plane": "etcd and the API server of this node restart, each within a minute",
     "nodes": "its pods are evicted; it is back after its tests",
     "revive": "",
+    "back": "the pods of the node itself restart",
 }
 # Nodes go out of service in these, and come back.
 OUT: Final[frozenset[Kind]] = frozenset({"runtime", "nodes"})
@@ -52,7 +56,7 @@ class UpgradeStep:
         kind: ``control_plane`` is kubeadm on one control-plane node; ``nodes`` takes nodes out of
             service, renews their kubelets and brings them back; ``runtime`` does the same with
             their container runtime, before any node has the release; ``revive`` starts what a
-            killed run had stopped on the only control-plane node.
+            killed run had stopped on the only control-plane node; ``back`` takes a step back.
         action: what kubeadm does on the node: ``apply`` on the first, ``node`` on all others.
         why: one sentence for each reason.
     """

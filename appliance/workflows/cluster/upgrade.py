@@ -19,6 +19,7 @@ from appliance.model.upgrade.plan import plan_upgrade
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
+from appliance.workflows.cluster.upgrade_back import take_back
 from appliance.workflows.cluster.upgrade_gates import judge
 from appliance.workflows.cluster.upgrade_look import (
     Seen,
@@ -69,6 +70,8 @@ def upgrade(
         found = situation(request, whole, observed, mark, leader)
         return Seen(observed, mark, plan_upgrade(request.options, found, request.hops))
 
+    if request.options.back:
+        return take_back(request, session, confirm, lambda: look(""))
     leader = leader_of(request, session)
     try:
         seen = look(leader)

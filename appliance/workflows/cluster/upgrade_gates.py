@@ -13,14 +13,14 @@ from appliance.errors import ClusterError
 from appliance.model.bundle.release.runai_versions import dotted, version_of_bundle
 from appliance.model.node.drain import Forecast
 from appliance.model.state.cluster.cluster import Cluster
-from appliance.model.upgrade.carrying import (
+from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
+from appliance.model.upgrade.gates import gates, stopping
+from appliance.model.upgrade.handmade.carrying import (
     carried_cluster,
     carried_kubelet,
     carrier_of,
     losses_to_come,
 )
-from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
-from appliance.model.upgrade.gates import gates, stopping
 from appliance.model.upgrade.losses import find_losses
 from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of

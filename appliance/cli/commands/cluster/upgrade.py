@@ -68,6 +68,13 @@ MOST_AT_ONCE = 50
     help="End the run when this node is back, or this release complete; run it again to go on.",
 )
 @click.option(
+    "--back",
+    default="",
+    metavar="NODE",
+    shell_complete=node_names,
+    help="Take back what was begun on a node that the upgrade took out, where there is a way back.",
+)
+@click.option(
     "--accept-loss",
     multiple=True,
     metavar="SETTING",
@@ -88,6 +95,7 @@ def upgrade(
     max_unavailable: int,
     without: tuple[str, ...],
     pause_after: str,
+    back: str,
     accept_loss: tuple[str, ...],
     allow_outage: bool,
     site: Path,
@@ -114,10 +122,13 @@ def upgrade(
     connected = app.connect(site, bundles[0] if bundles else None, app.with_release(to))
     known = [node.name for node in connected.site.cluster_members]
     after = "" if pause_after in list_releases() else pause_after
-    for option, name in (*(("--without", n) for n in without), ("--pause-after", after)):
+    if back and (without or pause_after):
+        raise click.UsageError("--back takes a node back: leave --without and --pause-after out")
+    named = (*(("--without", name) for name in without), ("--pause-after", after), ("--back", back))
+    for option, name in named:
         if name and name not in known:
             raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
-    options = UpgradeOptions(to, without, pause_after, max_unavailable)
+    options = UpgradeOptions(to, without, pause_after, max_unavailable, back)
     with progress(plain=output == "json") as display, closing(connected.drain()) as drain:
         done = connected.upgrade(
             options,
@@ -140,6 +151,10 @@ def upgrade(
 def _tell(done: UpgradeResult, to: str) -> None:
     if not done.done:
         say(f"nothing to do: every node runs {to}")
+        return
+    if done.plan.steps and done.plan.steps[0].kind == "back":
+        print_line(f"taken back: {', '.join(done.plan.steps[0].nodes)} is in service as before")
+        say(f"to go on: appliance cluster upgrade --to {to}")
         return
     nodes = dict.fromkeys(name for step in done.plan.steps for name in step.nodes)
     if not done.ended:
