@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.model.components.base.component import Component, Step, cluster_members
-from appliance.model.components.runtime import checks, unmet, variables
+from appliance.model.components.runtime import unmet, variables
 
 RUNTIME = Component(
     "runtime",
@@ -18,6 +18,5 @@ RUNTIME = Component(
         ),
     ),
     variables=variables.variables,
-    site_checks=checks.SITE_CHECKS,
 )
 COMPONENTS = (RUNTIME,)
