@@ -276,6 +276,11 @@ PLACES: Final[Places] = {
         "single_layout: unlink": LINK,
     },
     "roles/gpu_node/library/nouveau_blocked.py": {"block: replace": WRITE},
+    "roles/kubernetes_upgrade/library/kubelet_before.py": {
+        "copy: replace": WRITE,
+        "copy: unlink": TEMPORARY,
+        "keep: chmod": STATE,
+    },
     "roles/kubernetes_certificates/module_utils/certificate_renewal.py": {
         "Renewal.run: unlink": STATE,
         "Renewal.run: write_text": STATE,
