@@ -225,14 +225,28 @@ class SiteSession(Wiring):
         drain: Drain,
         confirm: Callable[[UpgradeResult], bool],
         *,
+        more_bundles: Sequence[Path] = (),
         accepted: Sequence[str] = (),
         allow_outage: bool = False,
         dry_run: bool = False,
     ) -> UpgradeResult:
-        """Upgrade Kubernetes; one changing command at a time per site."""
+        """Upgrade Kubernetes; one changing command at a time per site.
+
+        Args:
+            options: what was asked for.
+            progress: sees what is done.
+            drain: one node's pods and marks.
+            confirm: asks the operator.
+            more_bundles: of further releases on the way, beside the session's own.
+            accepted: names of settings whose loss is accepted.
+            allow_outage: go on although a service will be away.
+            dry_run: only plan.
+        """
+        from appliance.adapters.bundle.directory import BundleDirectory
         from appliance.adapters.local.content import list_releases, load_release
         from appliance.adapters.site.release_choice import choose_release, require_choosable
-        from appliance.model.upgrade.path import hop_of
+        from appliance.cli.upgrade_bundles import supplies_of
+        from appliance.model.upgrade.path import hop_of, on_the_way
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
         from appliance.workflows.cluster.upgrade_look import UpgradeRequest
 
@@ -240,11 +254,17 @@ class SiteSession(Wiring):
             require_choosable(self.site.directory, options.to)
         desired = self.load_desired()
         releases = {name: load_release(name) for name in list_releases()}
+        bundles = [*([self.bundle] if self.bundle else []), *map(BundleDirectory, more_bundles)]
+        supplies = supplies_of(desired, self.nodes, bundles, on_the_way(releases, options.to))
         request = UpgradeRequest(
             desired,
             {name: hop_of(release) for name, release in releases.items()},
             options,
             self.run(COMMAND, desired.bundle_digest),
+            supplies=supplies,
+            given=tuple(
+                f"the bundle of {name} for {one.manifest.os}" for name, one in supplies.items()
+            ),
             measured={name: release.measured for name, release in releases.items()},
             accepted=frozenset(accepted),
             allow_outage=allow_outage,

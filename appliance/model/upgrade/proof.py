@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.path import Hop
-    from appliance.model.upgrade.plan import UpgradeStep
+    from appliance.model.upgrade.steps import UpgradeStep
 
 
 def versions_of(site: Site, observed: Observed) -> dict[str, NodeVersions | None]:
@@ -31,6 +31,8 @@ def open_points(site: Site, observed: Observed, hop: Hop, step: UpgradeStep) -> 
         return tuple(_control_plane(observed, there, hop, step))
     if step.kind == "nodes":
         return tuple(_nodes(there, hop, step))
+    if step.kind == "runtime":
+        return tuple(_runtimes(there, hop, step))
     return ()
 
 
@@ -77,8 +79,26 @@ def _nodes(found: Mapping[str, NodeVersions], hop: Hop, step: UpgradeStep) -> It
     yield from skew(found)
 
 
-def unfinished(site: Site, observed: Observed, hop: Hop) -> tuple[str, ...]:
-    """What of the release no node may lack at the end; empty when nothing does."""
+def _runtimes(found: Mapping[str, NodeVersions], hop: Hop, step: UpgradeStep) -> Iterator[str]:
+    for name in step.nodes:
+        node = found.get(name)
+        if node is None or node.runtime != hop.runtime:
+            runtime = node.runtime if node else "absent"
+            yield f"{name}: its container runtime is {runtime}, not {hop.runtime}"
+        elif not node.ready:
+            yield f"{name}: it is not Ready"
+    yield from skew(found)
+
+
+def unfinished(site: Site, observed: Observed, hop: Hop, to: str) -> tuple[str, ...]:
+    """What of a release no node may lack when it is complete; empty when nothing is lacked.
+
+    Args:
+        site: without the nodes that are left out.
+        observed: a look at all of them.
+        hop: the release.
+        to: the release at the end of the path, for which nodes go out of service.
+    """
     if not isinstance(observed.cluster, Cluster):
         return ("no API server answers",)
     tag, found = str(hop.kubernetes), versions_of(site, observed)
@@ -90,7 +110,7 @@ def unfinished(site: Site, observed: Observed, hop: Hop) -> tuple[str, ...]:
     ) + tuple(
         f"{node.name}: still out of service"
         for node in found.values()
-        if node is not None and node.out_for(hop.release)
+        if node is not None and node.out_for(to)
     )
 
 
