@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from appliance.model.support.items import Contents
     from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.cluster.certificates import RenewalResult
+    from appliance.workflows.cluster.docker_removal import RemovalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
     from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
@@ -278,6 +279,22 @@ class SiteSession(Wiring):
             choose_release=lambda release: choose_release(self.site.directory, release),
         )
         return upgrade(request, session, self.opened(confirm))
+
+    def remove_docker(
+        self,
+        progress: Observer,
+        confirm: Callable[[RemovalResult], bool],
+        *,
+        dry_run: bool = False,
+    ) -> RemovalResult:
+        """Remove the Docker that runs no pods any more; one changing command at a time."""
+        from appliance.workflows.cluster.docker_removal import remove_docker
+        from appliance.workflows.cluster.upgrade import COMMAND
+
+        desired = self.load_desired()
+        run = self.run(COMMAND)
+        session = self.session(progress, run, plays=True)
+        return remove_docker(desired, run, session, self.opened(confirm), dry_run=dry_run)
 
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False

@@ -73,6 +73,13 @@ KUBERNETES_RUNTIME = Step(
     command=UPGRADE,
     disturbs="every pod of the emptied node starts again; Docker is stopped and disabled there",
 )
+DOCKER_REMOVAL = Step(
+    "docker_removal",
+    "no data of a Docker that runs no pods any more",
+    cluster_members,
+    None,
+    command=UPGRADE,
+)
 # Its workflow decides which nodes, and verifies each.
 KUBERNETES_UPGRADE = Step(
     "kubernetes_upgrade",
@@ -93,6 +100,7 @@ STEPS: tuple[Step, ...] = (
     RUNAI_ROLLBACK,
     KUBERNETES_IMAGES,
     KUBERNETES_RUNTIME,
+    DOCKER_REMOVAL,
     KUBERNETES_UPGRADE,
 )
 BY_NAME = {step.name: step for step in STEPS}

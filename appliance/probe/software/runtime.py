@@ -23,6 +23,7 @@ OUTLIVING = (
 # Of a container that runs nothing.
 AT_REST = ("created", "exited", "dead")
 STORAGE_DRIVERS = ("overlay2", "overlay", "aufs", "devicemapper", "btrfs", "zfs", "vfs")
+DU_SECONDS = 5
 DAEMON_JSON = "/etc/docker/daemon.json"
 # Keys of daemon.json that may carry credentials or addresses with them.
 HIDDEN_KEYS = ("log-opts", "proxies")
@@ -41,6 +42,8 @@ def runtime(source: Source) -> Dict[str, Any]:
     elif any(source.names(folder) for folder in OUTLIVING):
         reason = "Docker does not run, but its containers do"
         source.unseen(reason, "runtime.docker.containers_of_pods")
+    elif inside and source.names(KUBELETS_TASKS):
+        docker["data_bytes"] = _size(source, data_root)
     version = None
     if source.exists("/run/containerd/containerd.sock"):
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
@@ -59,6 +62,17 @@ def runtime(source: Source) -> Dict[str, Any]:
         "containers_of_pods": len(source.names(KUBELETS_TASKS)),
     }
     return {"docker": docker, "containerd": containerd}
+
+
+def _size(source: Source, folder: str) -> Optional[int]:
+    """Return the bytes of what a Docker that is not used any more keeps; None where it takes long.
+
+    Only on a node whose pods containerd runs.
+    """
+    argv = ["du", "--summarize", "--one-file-system", "--block-size=1", folder]
+    text = source.command("docker-du", argv, seconds=DU_SECONDS, quiet=True)
+    word = (text or "").split("\t", 1)[0]
+    return int(word) if word.isdigit() else None
 
 
 def _cgroup_driver(configuration: Optional[str]) -> Optional[str]:
@@ -92,6 +106,7 @@ def _daemon_json(source: Source) -> Dict[str, Any]:
         "cgroup_driver": None,
         "storage_driver": None,
         "data_root": None,
+        "data_bytes": None,
         "containers_running": None,
         "containers_foreign": [],
         "containers_of_pods": None,

@@ -45,10 +45,12 @@ RETURN = r"""
 did: {description: What was done, type: list, elements: str, returned: always}
 """
 
-# What docker stop gives a container before SIGKILL, and etcd.
-GRACE_SECONDS, ETCD_SECONDS = 30, 60
+# What docker stop gives a container before SIGKILL. An API server may wait a minute for connections
+# that stay open, and loses nothing; its requests have ended, or are repeated.
+GRACE_SECONDS, API_SECONDS, ETCD_SECONDS = 30, 10, 60
 PROGRAM_SECONDS = 300
 POD_LABEL, POD_PREFIX = "io.kubernetes.pod.uid", "k8s_"
+API = re.compile(r"^k8s_kube-apiserver_")
 ETCD = re.compile(r"^k8s_etcd_")
 SANDBOX = "k8s_POD_"
 UNITS = ("docker.socket", "docker.service")
@@ -189,11 +191,13 @@ class Node:
             self._do("stopped the kubelet", "systemctl", "stop", "kubelet.service")
 
     def end_containers(self, found):
-        """End the programs of pods, etcd last, and remove the containers."""
+        """End the programs of pods, the API server and etcd last, and remove the containers."""
         programs = {key for key, name in found.items() if not name.startswith(SANDBOX)}
+        api = {key for key in programs if API.match(found[key])}
         etcd = {key for key in programs if ETCD.match(found[key])}
         for words, keys, seconds in (
-            ("ended %d containers of pods", programs - etcd, GRACE_SECONDS),
+            ("ended %d containers of pods", programs - api - etcd, GRACE_SECONDS),
+            ("ended %d API servers", api, API_SECONDS),
             ("ended %d containers of etcd", etcd, ETCD_SECONDS),
         ):
             if keys:

@@ -13,6 +13,7 @@ PODS: Final = {
     "c2": "k8s_etcd_etcd-cp1_kube-system_u1_0",
     "c3": "k8s_POD_kube-apiserver-cp1_kube-system_u2_0",
     "c4": "k8s_kube-apiserver_kube-apiserver-cp1_kube-system_u2_0",
+    "c5": "k8s_kube-proxy_kube-proxy-x_kube-system_u3_0",
 }
 ON_DOCKER: Final = (
     'KUBELET_KUBEADM_ARGS="--network-plugin=cni --pod-infra-container-image=r:5000/pause:3.6 '

@@ -91,12 +91,12 @@ def test_a_file_without_kubeadms_line_is_not_touched(
     assert machine.calls == []
 
 
-def test_etcd_ends_after_all_others_and_the_sandboxes_are_only_removed(
+def test_the_api_server_and_then_etcd_end_last_and_the_sandboxes_are_only_removed(
     module: ModuleType, machine: DockerMachine
 ) -> None:
     did = replaced(module, machine)
     assert machine.state() == AFTERWARDS
-    assert machine.ended == [PODS["c4"], PODS["c2"]]
+    assert machine.ended == [PODS["c5"], PODS["c4"], PODS["c2"]]
     assert machine.calls[0] == "systemctl stop kubelet.service"
     assert did[-1] == "pointed the kubelet at containerd"
     assert not (machine.root / LEASE).exists()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import (
     Place,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.model.upgrade.steps import UpgradeStep
     from appliance.model.upgrade.window import Estimate
+    from appliance.workflows.cluster.docker_removal import RemovalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
 
 MOST_AT_ONCE = 50
@@ -83,6 +85,11 @@ MOST_AT_ONCE = 50
 @click.option(
     "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
 )
+@click.option(
+    "--remove-docker",
+    is_flag=True,
+    help="When every node has the release: remove the Docker that runs no pods any more.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -98,6 +105,7 @@ def upgrade(
     back: str,
     accept_loss: tuple[str, ...],
     allow_outage: bool,
+    remove_docker: bool,
     site: Path,
     dry_run: bool,
     yes: bool,
@@ -140,12 +148,26 @@ def upgrade(
             allow_outage=allow_outage,
             dry_run=dry_run,
         )
+        removal = None
+        if remove_docker and not done.plan.refusals and (done.ended or not done.plan.steps):
+            removal = connected.remove_docker(
+                display,
+                lambda found: _confirm_removal(connected.site, found, yes),
+                dry_run=dry_run,
+            )
     if output == "json":
-        print_json(_as_json(done))
-    elif dry_run:
+        print_json({**_as_json(done), **({"docker": docker_as_json(removal)} if removal else {})})
+        return
+    if dry_run:
         _show(done, err=False)
     else:
         _tell(done, to)
+    if removal:
+        show_removal(removal, err=False)
+
+
+def _confirm_removal(site: Site, found: RemovalResult, yes: bool) -> bool:
+    return confirmed(yes, about_site(site), lambda: show_removal(found, err=True))
 
 
 def _tell(done: UpgradeResult, to: str) -> None:

@@ -22,6 +22,7 @@ from appliance.model.state.nodes.node_state import NodeState, in_maintenance, no
 from appliance.model.state.nodes.unreachable import grouped
 from appliance.model.state.observed import Fault, Look, Observed
 from appliance.model.state.plan import Plan
+from appliance.model.upgrade.leftovers import leftovers
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
@@ -71,11 +72,16 @@ def _show_plan(plan: Plan) -> None:
 
 
 def _sentences(site: Site, observed: Observed) -> list[str]:
+    unused = [one.sentence() for one in leftovers(site, observed.node_facts)]
+    release = site.settings.appliance_release
+    way = f"to remove it: appliance cluster upgrade --to {release} --remove-docker"
     found = (
         cluster_sentence(observed),
         certificates_sentence(observed),
         storage_sentence(site, observed),
         runai_address.sentence(site, observed),
+        *unused,
+        way if unused else "",
     )
     return [sentence for sentence in found if sentence]
 

@@ -234,6 +234,7 @@ class Docker(Section):
     containers_running: Count | None = None
     daemon_json: dict[Word, Any] | None = None
     daemon_json_error: Text | None = None
+    data_bytes: Count | None = None
     data_containers: Count | None = None
     data_drivers: Words | None = None
     data_present: bool | None = None
