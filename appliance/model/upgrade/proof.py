@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.state.cluster.cluster import CONTROL_PLANE_PODS, Cluster
+from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.observed import NodeVersions, node_versions, skew
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Observed
+    from appliance.model.upgrade.evidence import EtcdStatus
     from appliance.model.upgrade.path import Hop
     from appliance.model.upgrade.steps import UpgradeStep
 
@@ -112,6 +114,30 @@ def unfinished(site: Site, observed: Observed, hop: Hop, to: str) -> tuple[str, 
         for node in found.values()
         if node is not None and node.out_for(to)
     )
+
+
+def etcd_points(asked: Sequence[str], found: Sequence[EtcdStatus] | Silence) -> tuple[str, ...]:
+    """Why etcd is not whole after a step on a control-plane node; empty when it is.
+
+    In the middle of an upgrade members have two versions, which is no fault.
+
+    Args:
+        asked: every control-plane node.
+        found: what their members say of themselves.
+    """
+    if isinstance(found, Silence):
+        return (f"etcd: {found.reason}",)
+    seen = {one.node: one for one in found}
+    faults = [f"{name}: its etcd does not answer" for name in asked if name not in seen]
+    for one in found:
+        if not one.healthy:
+            faults.append(f"{one.node}: its etcd is not healthy")
+        elif not one.leader or one.learner:
+            faults.append(f"{one.node}: its etcd has no vote or no leader yet")
+    leaders = {one.leader for one in found}
+    if not faults and len(leaders) > 1:
+        faults.append(f"etcd: several leaders: {', '.join(sorted(leaders))}")
+    return tuple(faults)
 
 
 def control_plane_names(site: Site) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ class Batches:
                 left.append(name)
         if error is not None:
             words = f"{', '.join(left)} stays out of service" if left else "every node is back"
-            error.details = (*error.details, f"{words}; {AGAIN}")
+            back = f"; where there is a way back: --back {left[0]}" if left else ""
+            error.details = (*error.details, f"{words}; {AGAIN}{back}")
             raise error
 
     def _empty(self, step: UpgradeStep) -> None:

@@ -25,6 +25,7 @@ from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.inventory import upgrade_inventory
 from appliance.model.upgrade.proof import (
     control_plane_names,
+    etcd_points,
     open_points,
     unfinished,
     versions_of,
@@ -338,7 +339,7 @@ class UpgradeRun:
         patience = Patience(self._session.clock, PATIENCE_SECONDS)
         while True:
             self._look(list(step.nodes))
-            left = open_points(self._site, self._observed, self._hop, step)
+            left = open_points(self._site, self._observed, self._hop, step) or self._etcd(step)
             if not left:
                 return
             if patience.is_over():
@@ -349,6 +350,13 @@ class UpgradeRun:
                 )
             self._session.observer.verifying(shown, left[0])
             self._session.clock.sleep(POLL_SECONDS)
+
+    def _etcd(self, step: UpgradeStep) -> tuple[str, ...]:
+        """Why etcd is not whole after a step on one of several control-plane nodes."""
+        evidence, names = self._session.upgrade_evidence, control_plane_names(self._site)
+        if evidence is None or len(names) < 2 or not set(names) & set(step.nodes):
+            return ()
+        return etcd_points(names, evidence.statuses(self._site.control_plane))
 
     def _end(self) -> bool:
         """Take the mark away where every node has the release; return whether every one has.

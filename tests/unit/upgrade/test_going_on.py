@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import PreflightFailed
+from appliance.errors import PreflightFailed, StepNotVerified
 from appliance.model.state.upgrade import UpgradeMark, mark_of
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
 from tests.unit.upgrade.rack import NEW, NEXT, Bench, FakeEvidence
@@ -115,19 +115,45 @@ def down(*names: str) -> Any:
     return statuses
 
 
+def until(bench: Bench, action: str, *names: str) -> None:
+    """Members of etcd are down until kubeadm has run there."""
+
+    def statuses(asked: Any) -> tuple[EtcdStatus, ...] | Silence:
+        left = [name for name in names if f"{action} {name}" not in bench.rack.done]
+        found: tuple[EtcdStatus, ...] | Silence = down(*left)(asked)
+        return found
+
+    evidence_of(bench).statuses = statuses  # type: ignore[method-assign]
+
+
 def test_a_control_plane_whose_etcd_is_down_goes_on_with_the_snapshot_on_record() -> None:
     bench = judged(masters=3)
     bench.upgrade(pause_after="cp1")
-    evidence_of(bench).statuses = down("cp3")  # type: ignore[method-assign]
+    # Out first, as it is half-way: its kubeadm brings its etcd back.
+    until(bench, "node", "cp2")
     assert bench.upgrade().ended
     assert len(snapshots(bench)) == 1
+
+
+def test_the_next_control_plane_waits_until_etcd_is_whole_again() -> None:
+    bench = judged(masters=3)
+    statuses = evidence_of(bench).statuses
+    evidence_of(bench).statuses = lambda asked: (  # type: ignore[method-assign]
+        down("cp2")(asked) if "apply cp2" in bench.rack.done else statuses(asked)
+    )
+    with pytest.raises(StepNotVerified, match="cp2: its etcd is not healthy"):
+        bench.upgrade()
+    assert "kubelet cp2" not in bench.rack.done
+    assert not any(what in bench.rack.done for what in ("node cp1", "node cp3"))
+    evidence_of(bench).statuses = statuses  # type: ignore[method-assign]
+    assert bench.upgrade().ended
 
 
 def test_without_one_on_record_it_is_saved_where_etcd_runs() -> None:
     bench = judged(masters=3)
     text = UpgradeMark(NEW, "2026-01-01T00:00:00+00:00", "ada on laptop").as_text()
     bench.rack.annotate([f"cp{n}" for n in (1, 2, 3)], "appliance.dev/upgrade", text)
-    evidence_of(bench).statuses = down("cp1")  # type: ignore[method-assign]
+    until(bench, "apply", "cp1")
     assert bench.upgrade().ended
     assert snapshots(bench) == ["snapshot cp2 upgrade"]
 
