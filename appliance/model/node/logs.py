@@ -108,7 +108,7 @@ def containers_script() -> str:
     words = ["find", _PODS, "-mindepth", "3", "-maxdepth", "3", "-name", "*.log"]
     words += ["-printf", "%T@\\t%TY-%Tm-%Td %TH:%TM\\t%p\\n"]
     of_files = shlex.join(["timeout", str(READ_SECONDS), *words])
-    remote = shlex.join(["grep", "--quiet", "--", "--container-runtime=remote", _FLAGS])
+    remote = shlex.join(["grep", "-q", "-e", "container-runtime=remote", _FLAGS])
     return f"if {remote}; then {of_files} | sort --reverse --numeric-sort; else {of_docker}; fi"
 
 
@@ -130,17 +130,22 @@ def _file_script(path: str, window: Window) -> str:
     if window.since_seconds is None:
         return _limited(words, window)
     first = f"$(date --date='-{window.since_seconds} seconds' +%Y-%m-%dT%H:%M:%S)"
-    filtered = f"{shlex.join(words)} | awk -v first=\"{first}\" '$1 >= first {{ print; fflush() }}'"
-    return _limited(["bash", "-c", f"set -o pipefail; {filtered}"], window)
+    only = f"awk -v first=\"{first}\" '$1 >= first {{ print; fflush() }}'"
+    return _limited(words, window, only)
 
 
-def _limited(words: Sequence[str], window: Window) -> str:
+def _limited(words: Sequence[str], window: Window, only: str = "") -> str:
+    """Run a program up to the limits; ``only`` is what its output goes through first."""
+    filtered = f" | {only}" if only else ""
     if window.follow:
-        return shlex.join(["exec", "timeout", str(FOLLOW_SECONDS), *words]) + " 2>&1"
+        limit = ["timeout", str(FOLLOW_SECONDS)]
+        if not only:
+            return shlex.join(["exec", *limit, *words]) + " 2>&1"
+        return shlex.join(["exec", *limit, "bash", "-c", shlex.join(words) + filtered]) + " 2>&1"
     command = shlex.join(["timeout", str(READ_SECONDS), *words])
     # Of a pipe, sh has the exit status of head alone: a log that was not read would be one of
     # a few words.
-    piped = f"set -o pipefail; {command} 2>&1 | head --bytes={MOST_BYTES}"
+    piped = f"set -o pipefail; {command} 2>&1{filtered} | head --bytes={MOST_BYTES}"
     return shlex.join(["exec", "bash", "-c", piped])
 
 

@@ -115,7 +115,7 @@ class Leftovers:
         argv = ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"]
         _, out, _ = self._run([*argv, *PACKAGES])
         rows = (line.split() for line in out.splitlines())
-        there = {row[0] for row in rows if row[1:] == ["installed"]}
+        there = {row[0] for row in rows if row[-1] == "installed"}
         names = [name for name in PACKAGES if name in there]
         self.removed += ["package %s" % name for name in names]
         if names and act:

@@ -13,8 +13,7 @@ RUNTIME = Component(
             "the container runtime, with the systemd cgroup driver",
             cluster_members,
             unmet.runtime,
-            disturbs="Docker restarts when its configuration changes: containers on the node stop; "
-            "containerd restarts without them",
+            disturbs="Docker restarts when its configuration changes: containers on the node stop",
         ),
     ),
     variables=variables.variables,
