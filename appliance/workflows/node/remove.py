@@ -38,7 +38,13 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.node_metadata import merged, metadata_of
 from appliance.model.state.plan import Refusal
 from appliance.workflows.node.baselines import read_passport
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.node.maintenance.eviction import losses
+from appliance.workflows.session.confirmation import (
+    differing,
+    is_late,
+    require_confirmed,
+    require_same_plan,
+)
 from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
@@ -101,13 +107,17 @@ def node_remove(
             hint=f"appliance site show --site {request.site.directory}",
         )
     run = _Removal(request, session)
-    plan = run.plan()
-    refuse((*run.under_way(), *plan.refusals))
-    forecast = session.emptying.forecast(plan.node) if plan.drain else ()
+    plan, forecast = run.plan(), run.forecast()
+    observed_at = session.clock.monotonic()
     if request.dry_run or plan.is_empty:
         return RemoveResult(plan, forecast)
     require_confirmed(confirm(plan, forecast, run.machine))
     with session.lock:
+        if is_late(session.clock, observed_at):
+            now = _Removal(request, session)
+            plan = now.plan()
+            require_same_plan(request.run, run.differences(now))
+            run = now
         run.carry_out(plan)
     return RemoveResult(plan, forecast, done=True)
 
@@ -129,6 +139,36 @@ class _Removal:
         self._accepted = passport.machine if passport else None
 
     def plan(self) -> RemovalPlan:
+        """What is to be done.
+
+        Raises:
+            PreflightFailed: something forbids it.
+        """
+        self._plan = self._planned()
+        refuse((*self.under_way(), *self._plan.refusals))
+        return self._plan
+
+    def forecast(self) -> tuple[str, ...]:
+        """What becomes of the node's pods."""
+        self._forecast = (
+            self._session.emptying.forecast(self._node.name) if self._plan.drain else ()
+        )
+        return self._forecast
+
+    def differences(self, now: _Removal) -> tuple[str, ...]:
+        """How a removal that was planned later differs; pods that only move count for nothing."""
+        lost = sorted({*losses(now.forecast())} - {*losses(self._forecast)})
+        return (
+            *differing(self._outline(), now._outline()),
+            *(f"only in the new plan: {line}" for line in lost),
+        )
+
+    def _outline(self) -> tuple[str, ...]:
+        plan = self._plan
+        reset = f"{plan.node}: it is proved by {plan.reset.vouched}" if plan.reset else ""
+        return (*plan.sentences(), reset, *plan.to_clean, self.machine.claim)
+
+    def _planned(self) -> RemovalPlan:
         session, name = self._session, self._node.name
         observed, look = observe(self._site, session.nodes, session.cluster)
         self.machine = answering(self._node, look)

@@ -36,7 +36,7 @@ from appliance.workflows.node.remove import (
 )
 from tests import samples
 from tests.fake_emptying import FakeEmptying
-from tests.fakes import FakeArchive, FakeBmcs, FakeEtcd, FakeJournal, FakeRack, run
+from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeJournal, FakeRack, run
 from tests.sessions import fake_session
 
 
@@ -55,6 +55,8 @@ class Bench:
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
     machines: list[AnsweringMachine] = field(default_factory=list)
+    clock: FakeClock = field(default_factory=FakeClock)
+    meanwhile: Callable[[], object] = int
 
     def __post_init__(self) -> None:
         desired = samples.desired(samples.site(self.masters))
@@ -88,6 +90,7 @@ class Bench:
             bmcs=self.bmcs,
             emptying=self.emptying,
             archive=self.archive,
+            clock=self.clock,
         )
         if self.passport:
             facts = {"machine": self.passport.serial} if self.passport.serial else {}
@@ -108,6 +111,7 @@ class Bench:
         self.machines.append(machine)
         assert plan.sentences()
         assert bool(forecast) == plan.drain
+        self.meanwhile()
         return self.answer
 
 
