@@ -29,6 +29,8 @@ description:
     projects in C(projects.json) beside it.
   - Dumps again when the dump is older than an hour, as long as helm has not begun. Then never.
   - Saves C(helm get values) of both releases, and the RunaiConfig, as files of mode 0600.
+  - Where helm began with another bundle of the same version, the record names the new one, and what
+    was saved stays.
   - Writes the record of the upgrade last, so that a run that was killed begins again.
 options:
   folder: {description: Where it is saved, type: path, required: true}
@@ -142,6 +144,20 @@ def is_saved(want, record, now):
     return is_whole and abs(now - (described.get("taken") or 0)) <= FRESH_SECONDS
 
 
+def is_of_another_file(want, record):
+    """Return whether helm began this upgrade with another bundle of the same version."""
+    is_same = record.get("target_version") == want["target_version"]
+    open_one = records.is_open(record, record.get("target_sha256"))
+    is_other = record.get("target_sha256") != want["target_sha256"]
+    return bool(want["has_begun"] and record and is_same and open_one and is_other)
+
+
+def name_other_file(want):
+    """Let the record name the new file; nothing from before can be saved any more."""
+    changes = {"target_sha256": want["target_sha256"], "merged": False, "differences": []}
+    records.update(changes)
+
+
 def save(want, kubectl, job, run_helm):
     """Save everything; return the description of the dump."""
     folder = Path(want["folder"])
@@ -180,6 +196,9 @@ def main():
         supports_check_mode=True,
     )
     want, record = module.params, records.read()
+    if is_of_another_file(want, record) and not module.check_mode:
+        name_other_file(want)
+        module.exit_json(changed=True, dump=record.get("dump") or {})
     is_there = is_saved(want, record, time.time())
     if is_there or module.check_mode:
         module.exit_json(changed=not is_there, dump=record.get("dump") or {})
