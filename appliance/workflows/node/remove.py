@@ -17,6 +17,7 @@ from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.bmc import BmcReport
+from appliance.model.node.cri_socket import cri_socket
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import MemberRecord, Removal, removed
@@ -64,7 +65,7 @@ class NodeRemoveRequest:
 
     Attributes:
         site: all that the inventory names.
-        runtime: what runs the containers of the site's nodes.
+        runtime: what runs the containers of nodes of the site's release.
     """
 
     site: Site
@@ -292,7 +293,9 @@ class _Removal:
 
     def _reset(self, reset: Reset) -> None:
         session, site, name = self._session, self._site, self._node.name
-        inventory = reset_inventory(site, self._node, reset, self._request.runtime)
+        member, seen = self._cluster.nodes.get(name), self._observed.node_facts.get(name)
+        socket = cri_socket(member, seen, self._request.runtime)
+        inventory = reset_inventory(site, self._node, reset, socket)
         play = Play(self._request.run.id, RESET, (name,), inventory)
 
         def on_task(node: str, task: str, changed: bool | None) -> None:
@@ -329,7 +332,7 @@ class _Removal:
         return self._recorder.on_node(name, self._node.name, why)
 
 
-def reset_inventory(site: Site, node: Node, reset: Reset, runtime: Runtime) -> dict[str, object]:
+def reset_inventory(site: Site, node: Node, reset: Reset, socket: str) -> dict[str, object]:
     """The run's inventory for one machine to clean; this needs no bundle."""
     variables = {
         **connection_vars(site),
@@ -339,7 +342,7 @@ def reset_inventory(site: Site, node: Node, reset: Reset, runtime: Runtime) -> d
         "node_reset_api_hosts": list(reset.hosts),
         "node_reset_ca_sha256": reset.ca,
         "node_reset_vouched": reset.vouched,
-        "node_reset_cri_socket": runtime.socket,
+        "node_reset_cri_socket": socket,
     }
     hosts = {node.name: {"ansible_host": node.ip}}
     return {"all": {"vars": variables, "hosts": hosts}}

@@ -15,7 +15,6 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.bundle.release.release import Runtime
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
@@ -344,8 +343,8 @@ def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
 def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
     site = samples.site()
     told = Reset("m2", ("api", "198.18.7.11"), "c1", "ca")
-    runtime = Runtime(name="containerd", socket="unix:///run/containerd/containerd.sock")
-    found: Any = reset_inventory(site, site.node("w2"), told, runtime)
+    socket = "unix:///run/containerd/containerd.sock"
+    found: Any = reset_inventory(site, site.node("w2"), told, socket)
     assert found["all"]["hosts"] == {"w2": {"ansible_host": "198.18.7.22"}}
     variables = found["all"]["vars"]
     assert {name: value for name, value in variables.items() if "reset" in name} == {
