@@ -121,20 +121,22 @@ def require_same_form(want, record, job):
     """
     unknown = "it cannot be told whether the new version changed the database, so no release was "
     unknown += "taken back: %s"
-    before = Path(str((record.get("dump") or {}).get("path") or "/nowhere"))
-    if not before.is_file():
-        raise UpgradeError(unknown % "the dump from before is gone")
-    now = Path(record["folder"]) / "database-after.sql"
-    try:
-        dumps.take(want, job, now)
-    except (JobError, UpgradeError) as error:
-        raise UpgradeError(unknown % error) from error
-    if dumps.form(before) != dumps.form(now):
-        raise UpgradeError(
-            "the new version changed the form of its database, which the version before does not "
-            "know, so no release was taken back; %s has the form from before, %s that of now"
-            % (before, now)
-        )
+    for saved in [record.get("dump") or {}, *(record.get("others") or [])]:
+        before, name = Path(str(saved.get("path") or "/nowhere")), saved.get("database")
+        if not before.is_file():
+            raise UpgradeError(unknown % "the dump from before is gone")
+        after = dumps.file_of(name, "after") if name else "database-after.sql"
+        now = Path(record["folder"]) / after
+        try:
+            dumps.take(want, job, now, name)
+        except (JobError, UpgradeError) as error:
+            raise UpgradeError(unknown % error) from error
+        if dumps.form(before) != dumps.form(now):
+            raise UpgradeError(
+                "the new version changed the form of its database, which the version before does "
+                "not know, so no release was taken back; %s has the form from before, %s that of "
+                "now" % (before, now)
+            )
 
 
 def require_unchanged(record, kubectl):
