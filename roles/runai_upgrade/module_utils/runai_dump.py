@@ -61,11 +61,12 @@ def take(want, job, path, database=None):
     dump = ["pg_dump", "-U", "postgres"]
     is_plain = PLAIN.fullmatch(name)
     program = [*dump, name] if is_plain else ["env", "PGDATABASE=" + name, *dump]
-    what = "the database" if database is None else "the database %s" % name
     try:
         to_file(job, path, in_pod(want, program), want.get("deadline_seconds", SECONDS))
     except UpgradeError as error:
-        raise UpgradeError("%s was not dumped: %s" % (what, error)) from error
+        if database is None:
+            raise UpgradeError("the database was not dumped: %s" % error) from error
+        raise UpgradeError("the database %s was not dumped: %s" % (name, error)) from error
     # Only the backend's is known to have a table.
     return dict(examined(path, is_empty=database is not None), taken=began)
 
