@@ -275,15 +275,18 @@ class SiteSession(Wiring):
         confirm: Callable[[UpgradePlan], bool],
         *,
         dry_run: bool = False,
+        abandon: bool = False,
     ) -> RunaiUpgradeResult:
-        """Upgrade Run:ai to the vendor bundle of the site; one changing command at a time."""
+        """Upgrade Run:ai to the vendor bundle of the site, or drop an upgrade that began."""
+        from appliance.workflows.runai.abandon import abandon_upgrade
         from appliance.workflows.runai.upgrade import COMMAND, RunaiUpgradeRequest, upgrade_runai
 
         desired = self.load_desired()
         run = self.run(COMMAND, desired.bundle_digest)
         request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
         session = self.session(progress, run, plays=True)
-        return upgrade_runai(request, session, self.opened(confirm))
+        workflow = abandon_upgrade if abandon else upgrade_runai
+        return workflow(request, session, self.opened(confirm))
 
     def install_runai_cli(
         self,

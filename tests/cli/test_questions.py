@@ -248,3 +248,24 @@ def test_nodes_stand_one_below_the_other_also_those_that_the_inventory_has_not(r
         "           old, not in hosts.yml",
     ]
     assert about_nodes(rack.desired.site, ()) == header(rack)
+
+
+def test_an_upgrade_of_runai_is_dropped_by_a_command_of_its_own(
+    rack: Rack, asked: Callable[..., list[str]], capsys: Capture
+) -> None:
+    has_an_older_runai(rack)
+    upgraded = rack.upgraded
+    assert upgraded is not None
+    site = ("--site", str(rack.desired.site.directory))
+    assert run(["runai", "upgrade", "--abandon", *site, "--yes"]) == 0
+    assert "nothing to do: no upgrade of Run:ai is open" in capsys.readouterr().out
+    source = upgraded.installed.record()
+    upgraded.runai["upgrade"] = {
+        **{"source": source, "target_sha256": "a" * 64, "target_version": "2.8.2"},
+        "revisions": {"runai-backend": 1, "runai-cluster": 1},
+    }
+    lines = asked("runai", "upgrade", "--abandon")
+    assert "cp1: the upgrade from Run:ai 2.7.1 to 2.8.2 is dropped" in lines
+    capsys.readouterr()
+    assert run(["runai", "upgrade", "--abandon", *site, "--yes"]) == 0
+    assert "verified: the upgrade to Run:ai 2.8.2 was dropped" in capsys.readouterr().out

@@ -32,7 +32,8 @@ NO_PROGRAMS = words(
     " container image init look present read rw server values kubelet.service packages"
     " /etc/environment saved"
     # In pods, where the image brings them, or the script makes them itself.
-    " /bin/busybox addresses nslookup grep tr nc httpd sleep pg_dump /usr/local/bin/kube-proxy"
+    " /bin/busybox addresses nslookup grep tr nc httpd sleep pg_dump psql pg_dumpall env"
+    " /usr/local/bin/kube-proxy"
 )
 # Beside this Python, in the same virtual environment: what pip installed, no package.
 OF_PYTHON = words("ansible-vault")
