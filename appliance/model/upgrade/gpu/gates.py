@@ -133,11 +133,13 @@ def _matrix(target: Target, found: GpuSituation) -> tuple[Gate, ...]:
         if (fault := pair_fault(target.operator, driver))
     ]
     if not faults and found.operator and not order_of(target, found):
-        old = next(d for d in found.drivers if pair_fault(target.operator, d))
+        old = next(one for one in found.drivers if pair_fault(target.operator, one))
+        instead = pair_fault(found.operator, target.driver)
+        if target.mode == "container":
+            instead = "a driver in a container cannot come before its operator"
         faults = [
             _MATRIX.stop(
-                f"{pair_fault(target.operator, old)}; and with operator {found.operator} "
-                f"{pair_fault(found.operator, target.driver) or 'a driver in a container'}",
+                f"{pair_fault(target.operator, old)}; {instead}",
                 "first upgrade to a bundle with a driver that both operators take",
             )
         ]
