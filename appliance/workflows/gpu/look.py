@@ -12,7 +12,7 @@ from appliance.model.node.drain import Forecast, forecast
 from appliance.model.plan.planner import choose
 from appliance.model.plan.under_upgrade import under_way
 from appliance.model.state.cluster.cluster import Cluster
-from appliance.model.upgrade.evidence import BundleEvidence
+from appliance.model.upgrade.evidence import BundleEvidence, Silence
 from appliance.model.upgrade.gpu.gates import ANSWERED, GpuEvidence, gpu_gates
 from appliance.model.upgrade.gpu.observed import gpu_situation
 from appliance.model.upgrade.gpu.plan import GpuPlan, plan_gpu_upgrade
@@ -66,6 +66,7 @@ class GpuUpgradeResult:
         forecasts: node -> what its eviction will do.
         durations: step -> seconds that its last verified run took on this site.
         done: it was carried out and verified.
+        bundle: what was found of the bundle; its bytes are read once.
     """
 
     plan: GpuPlan
@@ -73,6 +74,7 @@ class GpuUpgradeResult:
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
     durations: Mapping[str, float] = field(default_factory=dict)
     done: bool = False
+    bundle: BundleEvidence | Silence | None = None
 
 
 def require_target(desired: Desired) -> Target:
@@ -103,7 +105,7 @@ def look(
     request: GpuUpgradeRequest,
     session: Session,
     target: Target,
-    bundle: BundleEvidence | None = None,
+    bundle: BundleEvidence | Silence | None = None,
 ) -> tuple[Observed, GpuUpgradeResult]:
     """Inspect everything, plan, and judge; nothing is changed.
 
@@ -111,7 +113,8 @@ def look(
         request: what was asked for.
         session: the session.
         target: the GPU stack of the bundle.
-        bundle: what a look before found of the bundle; None: its bytes are read.
+        bundle: what a look before found of the bundle; None: its bytes are read, where it is to
+            be copied.
 
     Raises:
         NodeUnreachable: no API server answers, or a node told too little of itself.
@@ -132,14 +135,15 @@ def look(
     forecasts = _foresee(plan, session)
     # A node of ours that is out is empty; the others are judged again before their turn.
     out = {name for name, node in found.nodes.items() if node.is_out}
+    bundle = bundle or _bundle(plan, session)
     evidence = GpuEvidence(
-        bundle or bundle_evidence(request, session),
+        bundle,
         {name: one for name, one in forecasts.items() if name not in out},
         session.preflight(desired, observed.node_facts, observed),
         request.allow_outage,
     )
     gates = gpu_gates(desired, observed, target, found, evidence) if plan.steps else ()
-    result = GpuUpgradeResult(plan, gates, forecasts, session.journal.durations())
+    result = GpuUpgradeResult(plan, gates, forecasts, session.journal.durations(), bundle=bundle)
     return observed, result
 
 
@@ -152,12 +156,13 @@ def _foresee(plan: GpuPlan, session: Session) -> dict[str, Forecast]:
     }
 
 
-def bundle_evidence(request: GpuUpgradeRequest, session: Session) -> BundleEvidence:
-    """The bundle at hand, every byte of it; or the one in the mirror."""
-    manifest = request.desired.manifest
-    release = manifest.release if manifest else ""
-    if session.bundle is None:
+def _bundle(plan: GpuPlan, session: Session) -> BundleEvidence | Silence:
+    """The bundle in the mirror; or the one at hand, every byte of it, before it is copied."""
+    release = plan.target.release
+    if not any(step.kind == "artifacts" for step in plan.steps):
         return BundleEvidence(release, mirrored=True)
+    if session.bundle is None:
+        return Silence("the services node lacks the bundle, and --bundle is missing")
     session.observer.note("checking every byte of the bundle")
     return BundleEvidence(release, tuple(str(one) for one in session.bundle.faults()))
 

@@ -8,11 +8,18 @@ renewed (roles ``gpu_driver`` and ``gpu_operator``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ClusterError, Interrupted, NodeUnreachable, Refused, StepNotVerified
+from appliance.errors import (
+    ApplianceError,
+    ClusterError,
+    Interrupted,
+    NodeUnreachable,
+    Refused,
+    StepNotVerified,
+)
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
@@ -30,7 +37,6 @@ from appliance.workflows.gpu.look import (
     SETTLE,
     GpuUpgradeRequest,
     GpuUpgradeResult,
-    bundle_evidence,
     look,
     require_target,
     without_answered,
@@ -72,8 +78,7 @@ def gpu_upgrade(
         journal=OneRun(session.journal) if not request.dry_run else session.journal,
     )
     target = require_target(request.desired)
-    bundle = bundle_evidence(request, session)
-    observed, found = look(request, session, target, bundle)
+    observed, found = look(request, session, target)
     if request.dry_run:
         return found
     refuse([gate.refusal() for gate in stopping(found.gates)])
@@ -82,7 +87,7 @@ def gpu_upgrade(
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
         run = _Run(request, session, target, observed)
-        run.carry_out(found, asked_to_pause, lambda: look(request, session, target, bundle))
+        run.carry_out(found, asked_to_pause, lambda: look(request, session, target, found.bundle))
     return replace(found, done=True)
 
 
@@ -154,7 +159,11 @@ class _Run:
                     hint="to go on: run the same command again",
                 )
             self._step = step
-            self._carry_out(step)
+            try:
+                self._carry_out(step)
+            except ApplianceError as error:
+                error.details = (*error.details, *_not_begun(plan.steps[number + 1 :]))
+                raise
         self._look()
         left = unfinished(self._desired, self._observed, self._target)
         if left:
@@ -228,6 +237,13 @@ class _Run:
                 )
             self._session.observer.verifying(shown, left[0])
             self._session.clock.sleep(POLL_SECONDS)
+
+
+def _not_begun(rest: Sequence[GpuStep]) -> Iterator[str]:
+    """The nodes whose turn did not come, in words."""
+    names = [name for step in rest if step.kind == "node" for name in step.nodes]
+    if names:
+        yield f"not begun: {', '.join(names)}"
 
 
 def _outline(plan: GpuPlan) -> tuple[object, ...]:

@@ -42,7 +42,7 @@ def test_only_packages_of_other_branches_are_replaced(
     installed: tuple[str, ...], gone: tuple[str, ...]
 ) -> None:
     assert MANIFEST is not None
-    facts = NodeFacts({"packages": {"installed": dict.fromkeys(installed, "1")}})
+    facts = NodeFacts({"schema": 1, "packages": {"installed": dict.fromkeys(installed, "1")}})
     assert replaced_packages(facts, MANIFEST) == gone
 
 

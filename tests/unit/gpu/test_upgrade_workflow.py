@@ -113,7 +113,8 @@ def test_a_node_that_fails_stays_out_the_rest_stops_and_the_same_command_goes_on
     bench.fails("w1", PlaybookFailed("w1: dkms did not build the driver"))
     with pytest.raises(PlaybookFailed) as failed:
         bench.upgrade()
-    assert failed.value.details[-1].startswith("w1 stays out of service")
+    assert failed.value.details[-2].startswith("w1 stays out of service")
+    assert failed.value.details[-1] == "not begun: w2"
     assert bench.cordoned == ["w1"]
     mark = maintenance_of(bench.rack.api.nodes["w1"].annotations)
     assert mark is not None
@@ -325,3 +326,16 @@ def test_the_values_in_the_middle_differ_only_in_how_pods_are_replaced() -> None
     assert middle != end
     assert digest_of_values(node_by_node(Bench().desired)) == digest_of_values(Bench().desired)
     assert values_digest({}) not in (middle, end)
+
+
+def test_a_bundle_is_read_only_where_it_is_to_be_copied() -> None:
+    bench = Bench()
+    bench.upgrade(dry_run=True)
+    note = ("note", "checking every byte of the bundle")
+    assert note not in bench.observer.said
+    bench.rack.documents["cp1"]["artifacts"]["bundle_digest"] = "00" * 32
+    bench.upgrade(dry_run=True)
+    assert bench.observer.said.count(note) == 1
+    bench.bundle = None
+    with pytest.raises(PreflightFailed, match="--bundle is missing"):
+        bench.upgrade()

@@ -118,10 +118,9 @@ def _show(found: GpuUpgradeResult, *, err: bool) -> None:
     if not plan.steps:
         print_line(f"nothing to do: {plan.target.words} runs", err=err)
         return
-    drivers = ", ".join(plan.drivers) or "no driver"
-    print_line(
-        f"GPU Operator {plan.operator or 'none'}, {drivers}  to  {plan.target.words}", err=err
-    )
+    drivers = ", ".join(plan.drivers) or "none is loaded"
+    print_line(f"now: GPU Operator {plan.operator or 'none'}, driver {drivers}", err=err)
+    print_line(f"target: {plan.target.words} ({plan.target.release})", err=err)
     if plan.order:
         print_line(f"order: {plan.order}, by NVIDIA's matrix", err=err)
     for number, step in enumerate(plan.steps, 1):
