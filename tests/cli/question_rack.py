@@ -23,7 +23,7 @@ from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
 from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.certificates.rack import ends
-from tests.unit.gpu.upgrade_rack import GpuRack
+from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
@@ -163,9 +163,9 @@ def has_an_older_runai(rack: Rack) -> None:
 
 
 def has_an_older_gpu_operator(rack: Rack) -> None:
-    """The drivers are the site's own, so no node goes out of service."""
-    wanted = samples.desired(samples.site(1, 2, gpu={"driver": "preinstalled"}))
-    found = GpuRack(wanted, "535.54.03")
+    """The drivers are the bundle's, so no node goes out of service."""
+    wanted = samples.desired(samples.site(1, 2, gpu={}))
+    found = GpuRack(wanted, DRIVER)
     site = replace(wanted.site, directory=rack.desired.site.directory)
     rack.upgraded, rack.desired = found, replace(wanted, site=site)
     rack.documents, rack.cluster = found.documents, found.cluster

@@ -27,7 +27,7 @@ from appliance.model.state.observed import Observed
 from appliance.model.upgrade.gate import stopping
 from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
 from appliance.model.upgrade.gpu.plan import GpuPlan, GpuStep
-from appliance.model.upgrade.gpu.points import step_points, unfinished
+from appliance.model.upgrade.gpu.points import node_points, step_points, unfinished
 from appliance.model.upgrade.gpu.target import Target, node_by_node
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
@@ -174,8 +174,22 @@ class _Run:
             self._install(step.kind)
         elif step.kind == "node":
             self._nodes.carry_out(step.nodes[0])
+        elif step.kind == "operator":
+            self._played(OPERATOR, step)
         else:
-            self._played(OPERATOR if step.kind == "operator" else SETTLE, step)
+            self._require_renewed()
+            self._played(SETTLE, step)
+
+    def _require_renewed(self) -> None:
+        """Refuse to let operands restart on nodes that are not empty.
+
+        Raises:
+            StepNotVerified: one is of an older template still; the same command renews it.
+        """
+        self._look()
+        left = node_points(self._desired, self._observed, self._target)
+        if left:
+            raise StepNotVerified(left[0], hint=AGAIN, details=left[1:])
 
     def _install(self, only: str) -> None:
         """Run one step of an install: it has nothing to do where its outcome is observed."""
@@ -201,9 +215,9 @@ class _Run:
         return self._desired if step.kind == "settle" else node_by_node(self._desired)
 
     def _play(self, shown: str, step: GpuStep) -> None:
-        session, desired, mode = self._session, self._of(step), self._target.mode
-        inventory = gpu_inventory(desired, self._observed, step, mode)
-        limit = limit_of(desired, self._observed, step, mode)
+        session, desired, target = self._session, self._of(step), self._target
+        inventory = gpu_inventory(desired, self._observed, step, target)
+        limit = limit_of(desired, self._observed, step, target)
 
         def on_task(node: str, task: str, changed: bool | None) -> None:
             session.observer.task(shown, node, task, changed=changed)

@@ -53,14 +53,16 @@ def test_a_stack_of_the_bundle_needs_nothing(gpu_lab: LabSite) -> None:
     assert found["already_there"] == [gpu_lab.node("w1"), gpu_lab.node("w2")]
 
 
-def test_an_operator_of_another_chart_is_upgraded_and_nodes_that_are_whole_are_left(
+def test_an_operator_of_another_chart_is_upgraded_and_each_node_goes_out_and_comes_back(
     gpu_lab: LabSite,
 ) -> None:
     digest = "0" * 64
     kubectl(gpu_lab, f"annotate secret {newest(gpu_lab)} {SPACE} --overwrite "
             f"{CHART_ANNOTATION}={digest}")  # fmt: skip
     found = planned(gpu_lab)
-    assert [step["kind"] for step in found["steps"]] == ["operator", "settle"]
+    assert [step["kind"] for step in found["steps"]] == [
+        *("operator", "node", "node", "settle"),
+    ]
     assert {gate["verdict"] for gate in found["gates"]} == {"go"}
     succeed(*words(gpu_lab, "--yes"), timeout=SECONDS)
     assert planned(gpu_lab)["steps"] == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.state.cluster.pods import Pod
+from appliance.model.state.cluster.pods import TEMPLATE_LABEL, Pod
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.gpu.observed import gpu_situation, replaced_packages
@@ -96,7 +96,7 @@ def test_a_pod_with_another_image_of_the_bundle_is_stale(
         images=(f"registry.rack.test:5000/{image}",),
     )
     (_, found), target = seen((pod,))
-    words = "plugin is not of the bundle's image"
+    words = "plugin: its pod is not the bundle's"
     assert (words in tuple(found.nodes["w1"].reasons(target))) == stale
     (_, ending), target = seen((replace(pod, ending=True),))
     assert tuple(ending.nodes["w1"].reasons(target)) == ()
@@ -108,3 +108,25 @@ def test_an_operator_whose_pod_is_of_another_image_is_not_the_bundles_yet() -> N
     (desired, found), target = seen((pod,))
     points = tuple(operator_points(desired, found, target))
     assert points == ("pod gpu-operator-5d is not of the bundle's image",)
+
+
+@pytest.mark.parametrize(
+    ("label", "templates", "stale"),
+    [
+        ("0ld", {"plugin": "new"}, True),
+        ("new", {"plugin": "new"}, False),
+        ("0ld", {"another": "new"}, False),
+        ("", {"plugin": "new"}, False),
+    ],
+)
+def test_a_pod_of_an_older_template_is_stale(
+    label: str, templates: dict[str, str], stale: bool
+) -> None:
+    labels = {TEMPLATE_LABEL: label} if label else {}
+    pod = Pod("gpu-operator", "p", "w1", owner=("DaemonSet", "plugin"), app="plugin", labels=labels)
+    (desired, _), target = seen((pod,))
+    cluster = samples.cluster(desired)
+    assert cluster.gpu_stack is not None
+    stack = replace(cluster.gpu_stack, pods=(pod,), templates=templates)
+    found = gpu_situation(desired, Observed({}, replace(cluster, gpu_stack=stack)), target)
+    assert (found.nodes["w1"].stale == ("plugin",)) == stale

@@ -221,8 +221,11 @@ def test_a_run_that_was_killed_before_the_end_settles_a_container() -> None:
 def test_a_driver_of_the_site_itself_is_left_alone() -> None:
     bench = Bench(loaded="535.54.03", driver="preinstalled")
     found = bench.upgrade()
-    assert [step.kind for step in found.plan.steps] == ["operator"]
+    # The operator's toolkit restarts Docker, so each node is emptied first.
+    assert [step.kind for step in found.plan.steps] == ["operator", "node", "node", "settle"]
+    assert bench.rack.done == ["operator", "operands w1", "operands w2", "operator"]
     assert bench.rack.driver_of("w1") == "535.54.03"
+    assert not any(step.reboots for step in found.plan.steps)
 
 
 def test_the_fabric_manager_is_brought_in_step_with_the_driver() -> None:
@@ -339,3 +342,30 @@ def test_a_bundle_is_read_only_where_it_is_to_be_copied() -> None:
     bench.bundle = None
     with pytest.raises(PreflightFailed, match="--bundle is missing"):
         bench.upgrade()
+
+
+def test_operands_do_not_roll_while_a_node_is_of_an_older_template() -> None:
+    bench = Bench(loaded="515.65.01", driver="container")
+    bench.upgrade()
+    bench.rack._pods(bench.rack.manifest.images["driver:525.60.13-ubuntu20.04"], "0ld", "w1")
+    again = bench.upgrade(dry_run=True)
+    assert [(step.kind, step.nodes) for step in again.plan.steps] == [("node", ("w1",))]
+    assert again.plan.proved == ("w2",)
+
+
+def test_a_pod_that_became_old_meanwhile_stops_before_the_operands_may_roll() -> None:
+    bench = Bench(loaded="515.65.01", driver="container")
+    play = bench.rack.play
+
+    def late(*words: object) -> None:
+        play(*words)  # type: ignore[arg-type]
+        if bench.rack.done[-1] == "operands w2":
+            bench.rack._pods(bench.rack.manifest.images["driver:525.60.13-ubuntu20.04"], "0", "w1")
+
+    bench.rack.play = late  # type: ignore[assignment,method-assign]
+    with pytest.raises(StepNotVerified, match="w1: driver: its pod is not the bundle's"):
+        bench.upgrade()
+    assert bench.rack.done == ["operator", "operands w1", "operands w2"]
+    bench.rack.play = play  # type: ignore[method-assign]
+    assert bench.upgrade().done
+    assert bench.rack.done[3:] == ["operands w1", "operator"]

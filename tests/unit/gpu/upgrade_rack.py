@@ -11,7 +11,7 @@ from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.plan.play import Play
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster.cluster import Cluster, GpuStack
-from appliance.model.state.cluster.pods import Pod
+from appliance.model.state.cluster.pods import TEMPLATE_LABEL, Pod
 from appliance.model.state.desired import Desired
 from appliance.workflows.gpu.look import GpuUpgradeRequest, GpuUpgradeResult
 from appliance.workflows.gpu.upgrade import gpu_upgrade
@@ -57,8 +57,9 @@ class GpuRack(FakeRack):
         }
         self.cluster = replace(found, nodes=nodes)
         self._operate(OLD_OPERATOR, OLD_CHART, "0ld")
-        if self.mode == "container":
-            self._pods("sha256:" + "0" * 64)
+        self.operand = "driver" if self.mode == "container" else "container-toolkit"
+        if self.mode != "host":
+            self._pods("sha256:" + "0" * 64, "0ld")
 
     @property
     def mode(self) -> str:
@@ -92,21 +93,21 @@ class GpuRack(FakeRack):
         stack = replace(self.api.gpu_stack or GpuStack(), version=version)
         self.cluster = replace(self.api, releases=(release,), gpu_stack=stack)
 
-    def _pods(self, digest: str, node: str = "") -> None:
-        """Give the driver's pods an image, on one node or on all."""
+    def _pods(self, digest: str, template: str, node: str = "") -> None:
+        """Give the pods of an operand an image and a template, on one node or on all."""
         stack = self.api.gpu_stack
         assert stack is not None
-        image = f"registry.rack.test:5000/driver@{digest}"
         named = [n.name for n in self.desired.site.workers if node in ("", n.name)]
-        others = [p for p in stack.pods if p.app != "nvidia-driver" or p.node not in named]
+        others = [p for p in stack.pods if p.app != self.operand or p.node not in named]
         made = [
             Pod(
                 "gpu-operator",
-                f"nvidia-driver-{name}",
+                f"{self.operand}-{name}",
                 name,
-                owner=("DaemonSet", "nvidia-driver"),
-                app="nvidia-driver",
-                images=(image,),
+                owner=("DaemonSet", self.operand),
+                labels={TEMPLATE_LABEL: template},
+                app=self.operand,
+                images=(f"registry.rack.test:5000/{self.operand}@{digest}",),
             )
             for name in named
         ]
@@ -125,6 +126,9 @@ class GpuRack(FakeRack):
             self.done.append("operator")
             values = values_digest(given["gpu_operator_values"])
             self._operate(OPERATOR, given["gpu_operator_chart_sha256"], values)
+            stack = self.api.gpu_stack or GpuStack()
+            templates = {self.operand: "new"}
+            self.cluster = replace(self.api, gpu_stack=replace(stack, templates=templates))
         for name in groups["appliance_gpu_upgrade_driver"]["hosts"]:
             self._driver(name, everything["hosts"][name])
         if groups["appliance_gpu_upgrade_operands"]["hosts"]:
@@ -132,8 +136,9 @@ class GpuRack(FakeRack):
             assert self.api.nodes[name].unschedulable, "operands restart on an emptied node only"
             self._fail(name)
             self.done.append(f"operands {name}")
-            self.documents[name]["modules"]["nvidia_version"] = IN_CONTAINER
-            self._pods(given["gpu_operator_images"]["driver"], name)
+            if self.mode == "container":
+                self.documents[name]["modules"]["nvidia_version"] = IN_CONTAINER
+            self._pods(given["gpu_operator_images"][self.operand], "new", name)
 
     def _driver(self, name: str, given: dict[str, Any]) -> None:
         assert self.api.nodes[name].unschedulable, "a driver is replaced on an emptied node only"

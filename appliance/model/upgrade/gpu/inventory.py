@@ -14,20 +14,23 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.gpu.plan import GpuStep
+    from appliance.model.upgrade.gpu.target import Target
 
 OPERATOR_GROUP: Final = "appliance_gpu_upgrade_operator"
 DRIVER_GROUP: Final = "appliance_gpu_upgrade_driver"
 OPERANDS_GROUP: Final = "appliance_gpu_upgrade_operands"
 
 
-def gpu_inventory(desired: Desired, observed: Observed, step: GpuStep, mode: str) -> dict[str, Any]:
+def gpu_inventory(
+    desired: Desired, observed: Observed, step: GpuStep, target: Target
+) -> dict[str, Any]:
     """What an install's plays are given, and which node gets what of one step.
 
     Args:
         desired: with the bundle's manifest, and the operator's values of this step.
         observed: what was seen of nodes and cluster.
         step: the step.
-        mode: where the driver is: ``host``, ``container`` or ``preinstalled``.
+        target: the GPU stack of the bundle.
 
     Raises:
         BundleRefused: there is no manifest.
@@ -40,16 +43,17 @@ def gpu_inventory(desired: Desired, observed: Observed, step: GpuStep, mode: str
     )
     if step.kind in ("operator", "settle"):
         groups[OPERATOR_GROUP] = step.nodes
-    elif mode == "host":
-        (name,) = step.nodes
-        groups[DRIVER_GROUP] = step.nodes
-        facts = observed.node_facts.get(name)
-        replaces = replaced_packages(facts, manifest) if facts and manifest else ()
-        everything["hosts"][name]["gpu_driver_replaces"] = list(replaces)
     else:
-        groups[OPERANDS_GROUP] = (choice.leader,)
-        everything["vars"]["gpu_operator_renewed_node"] = step.nodes[0]
-        everything["vars"]["gpu_operator_images"] = _operands(manifest)
+        (name,) = step.nodes
+        if target.mode == "host":
+            groups[DRIVER_GROUP] = step.nodes
+            facts = observed.node_facts.get(name)
+            replaces = replaced_packages(facts, manifest) if facts and manifest else ()
+            everything["hosts"][name]["gpu_driver_replaces"] = list(replaces)
+        if target.waits:
+            groups[OPERANDS_GROUP] = (choice.leader,)
+            everything["vars"]["gpu_operator_renewed_node"] = name
+            everything["vars"]["gpu_operator_images"] = _operands(manifest)
     for group, hosts in groups.items():
         everything["children"][group] = {"hosts": dict.fromkeys(hosts)}
     return found
@@ -62,9 +66,12 @@ def _operands(manifest: BundleManifest | None) -> dict[str, str]:
     return {name: found[name] for name in (*IMAGES, *DRIVER_IMAGES) if name in found}
 
 
-def limit_of(desired: Desired, observed: Observed, step: GpuStep, mode: str) -> tuple[str, ...]:
+def limit_of(
+    desired: Desired, observed: Observed, step: GpuStep, target: Target
+) -> tuple[str, ...]:
     """The hosts of the play: operands are made anew from the leading control-plane node."""
-    if step.kind != "node" or mode == "host":
+    if step.kind != "node":
         return step.nodes
     choice, _ = choose(desired, observed)
-    return (choice.leader,)
+    leader = (choice.leader,) if target.waits else ()
+    return (*(step.nodes if target.mode == "host" else ()), *leader)

@@ -17,6 +17,7 @@ from appliance.model.components.gpu.driver import (
 )
 from appliance.model.components.gpu.operator import NAMESPACE, RELEASE, gpu_nodes
 from appliance.model.state.cluster.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.cluster.pods import TEMPLATE_LABEL
 from appliance.model.state.nodes.maintenance import Maintenance, maintenance_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class GpuNode:
         fabric_manager: version that is installed on the host; empty: none.
         manager_runs: the fabric manager runs, also at every boot.
         is_ours: the driver on the host is of packages of a bundle.
-        stale: pods of operands that are not of the bundle's images.
+        stale: operands whose pods are not of the bundle's image, or of an older template.
         maintenance: what the annotation of its Node says.
     """
 
@@ -77,8 +78,12 @@ class GpuNode:
 
     def reasons(self, target: Target) -> Iterator[str]:
         """Why it is not of the target yet; nothing where it is."""
-        if target.mode == "preinstalled":
-            return
+        if target.mode != "preinstalled":
+            yield from self._of_driver(target)
+        if self.stale:
+            yield f"{', '.join(self.stale)}: its pod is not the bundle's"
+
+    def _of_driver(self, target: Target) -> Iterator[str]:
         if target.driver and self.driver != target.driver:
             yield f"driver is {self.driver or 'not loaded'}, not {target.driver}"
         for name, version in self.wanted.items():
@@ -86,8 +91,6 @@ class GpuNode:
             if found != version:
                 yield f"{name} is {found or 'absent'}, not {version}"
         yield from self._of_fabric_manager(target)
-        if self.stale:
-            yield f"{', '.join(self.stale)} is not of the bundle's image"
 
     def _of_fabric_manager(self, target: Target) -> Iterator[str]:
         if not self.nvswitches or target.mode != "host":
@@ -213,9 +216,16 @@ def _is_driver(name: str) -> bool:
 
 
 def _stale(name: str, cluster: object, manifest: BundleManifest | None) -> Iterator[str]:
-    """Operands on a node whose pods are not of the bundle's images."""
+    """Operands on a node whose pods are not of the bundle's images, or of an older template."""
+    stack = cluster.gpu_stack if isinstance(cluster, Cluster) else None
+    templates = stack.templates if stack else {}
     for pod in _pods(cluster):
-        if pod.node == name and (pod.owner or ("",))[0] == "DaemonSet" and _is_old(pod, manifest):
+        kind, owner = pod.owner or ("", "")
+        if pod.node != name or kind != "DaemonSet":
+            continue
+        newest = templates.get(owner)
+        is_older = bool(newest) and pod.labels.get(TEMPLATE_LABEL, newest) != newest
+        if is_older or _is_old(pod, manifest):
             yield pod.app or pod.name
 
 

@@ -120,11 +120,19 @@ def plan_gpu_upgrade(target: Target, found: GpuSituation, still_open: Open) -> G
         found: what runs.
         still_open: what is open of the cluster.
     """
-    due = [node for node in found.nodes.values() if node.is_out or tuple(node.reasons(target))]
+    all_restart = target.waits and bool(still_open.operator)
+    due = [
+        node
+        for node in found.nodes.values()
+        if all_restart or node.is_out or tuple(node.reasons(target))
+    ]
     # One that an earlier run left out of service comes first: its GPUs are missed.
     due.sort(key=lambda node: not node.is_out)
     order = order_of(target, found)
-    operator, nodes = list(_operator(target, still_open)), [_node(target, node) for node in due]
+    operator, nodes = (
+        list(_operator(target, still_open)),
+        [_node(target, node, all_restart=all_restart) for node in due],
+    )
     middle = [*nodes, *operator] if order == "drivers first" else [*operator, *nodes]
     steps = [*_bundle(still_open), *middle, *_settled(target, still_open, middle)]
     return GpuPlan(
@@ -162,13 +170,15 @@ def _bundle(still_open: Open) -> Iterator[GpuStep]:
 def _operator(target: Target, still_open: Open) -> Iterator[GpuStep]:
     if still_open.operator:
         disturbs = "the operands restart, so GPUs are not offered for a minute; running pods go on"
-        if target.mode == "container":
-            disturbs = "nothing yet: each node's pods are replaced when it is empty"
+        if target.waits:
+            disturbs = "nothing yet: the operands of each node restart when it is empty"
         yield GpuStep("operator", (still_open.leader,), still_open.operator, disturbs)
 
 
-def _node(target: Target, node: GpuNode) -> GpuStep:
+def _node(target: Target, node: GpuNode, *, all_restart: bool) -> GpuStep:
     why = [f"{node.name}: {text}" for text in node.reasons(target)]
+    if all_restart:
+        why.append(f"{node.name}: operands of the new operator restart Docker on it")
     if node.is_out:
         why.append(f"{node.name}: this upgrade took it out of service and did not return it")
     return GpuStep("node", (node.name,), tuple(why), _disturbs(target, node), node.reboots(target))
@@ -180,11 +190,11 @@ def _disturbs(target: Target, node: GpuNode) -> str:
         return f"{base}; it restarts, because a loaded driver cannot be replaced"
     if target.mode == "container":
         return f"{base}; the driver's pod unloads the old driver and compiles the new one"
-    return f"{base}; Docker may restart"
+    return f"{base}; Docker restarts"
 
 
 def _settled(target: Target, still_open: Open, steps: Sequence[GpuStep]) -> Iterator[GpuStep]:
-    if target.mode != "container":
+    if not target.waits:
         return
     if still_open.settle or any(step.kind == "operator" for step in steps):
         why = still_open.settle or (f"{still_open.leader}: the operands waited for empty nodes",)

@@ -36,7 +36,7 @@ def open_of(desired: Desired, observed: Observed, target: Target, leader: str) -
 
 
 def operator_points(desired: Desired, found: GpuSituation, target: Target) -> Iterator[str]:
-    """Why the operator is not of the target; operands of a container wait for their nodes."""
+    """Why the operator is not of the target; its operands may wait for their nodes."""
     release = found.release
     if release is None:
         yield "the GPU Operator is not installed"
@@ -60,7 +60,7 @@ def settle_points(desired: Desired, found: GpuSituation, target: Target) -> Iter
     """Why the operator's values are those of the middle of an upgrade still."""
     middle, end = _digests(desired)
     values = found.release.values_sha256 if found.release else None
-    if target.mode == "container" and values == middle and middle != end:
+    if target.waits and values == middle and middle != end:
         yield "the operands wait for their pods to be deleted"
 
 
@@ -74,7 +74,7 @@ def step_points(
     if step.kind == "node":
         node = gpu_node(desired.site.node(step.nodes[0]), desired, observed, target)
         return tuple(f"{node.name}: {text}" for text in node.reasons(target))
-    if step.kind == "operator" and target.mode == "container":
+    if step.kind == "operator" and target.waits:
         return tuple(operator_points(desired, found, target))
     if step.kind in ("operator", "settle"):
         return tuple(end_points(desired, observed))
@@ -87,11 +87,13 @@ def end_points(desired: Desired, observed: Observed) -> Iterator[str]:
     yield from unmet.gpu(first, desired, observed)
 
 
+def node_points(desired: Desired, observed: Observed, target: Target) -> tuple[str, ...]:
+    """What of the target is open on any node."""
+    found = gpu_situation(desired, observed, target).nodes.values()
+    open_points = [f"{node.name}: {text}" for node in found for text in node.reasons(target)]
+    return (*open_points, *(f"{node.name}: still out of service" for node in found if node.is_out))
+
+
 def unfinished(desired: Desired, observed: Observed, target: Target) -> tuple[str, ...]:
     """What of the target is open anywhere once every step ran."""
-    found = gpu_situation(desired, observed, target)
-    nodes = (
-        f"{node.name}: {text}" for node in found.nodes.values() for text in node.reasons(target)
-    )
-    out = (f"{node.name}: still out of service" for node in found.nodes.values() if node.is_out)
-    return (*nodes, *out, *end_points(desired, observed))
+    return (*node_points(desired, observed, target), *end_points(desired, observed))

@@ -32,6 +32,7 @@ class Target:
         driver: its version, such as ``535.183.06``; empty: the bundle has none for this mode, or
             the driver is the site's own.
         fabric_manager: version of the fabric manager in the bundle; empty: it has none.
+        waits: operands stay as they are until their node is empty (:func:`node_by_node`).
     """
 
     release: str
@@ -40,6 +41,7 @@ class Target:
     mode: str
     driver: str
     fabric_manager: str = ""
+    waits: bool = False
 
     @property
     def words(self) -> str:
@@ -62,6 +64,7 @@ def target_of(desired: Desired) -> Target | None:
         wanted.driver,
         driver,
         manager,
+        waits=_restarts_docker(desired),
     )
 
 
@@ -84,12 +87,18 @@ def node_by_node(desired: Desired) -> Desired:
     the GPUs from running pods. So nothing may move before its node is empty.
     """
     settings = desired.site.settings
-    wanted = settings.gpu
-    if wanted is None or wanted.driver != "container":
+    if settings.gpu is None or not _restarts_docker(desired):
         return desired
-    gpu = wanted.model_copy(update={"values": merged(wanted.values, ON_DELETE)})
+    gpu = settings.gpu.model_copy(update={"values": merged(settings.gpu.values, ON_DELETE)})
     changed = settings.model_copy(update={"gpu": gpu})
     return replace(desired, site=replace(desired.site, settings=changed))
+
+
+def _restarts_docker(desired: Desired) -> bool:
+    """Whether an operand would take something from running pods: the toolkit, or the driver."""
+    manifest = desired.manifest
+    values = operator_values(desired, manifest) if manifest else {}
+    return any((values.get(part) or {}).get("enabled") for part in ("toolkit", "driver"))
 
 
 def digest_of_values(desired: Desired) -> str:
