@@ -19,12 +19,13 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
+from appliance.model.checks.preflight import preflight
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.findings import Finding
 from appliance.model.state.nodes.maintenance import ANNOTATION, maintenance_of
-from appliance.model.state.observed import Fault
+from appliance.model.state.observed import Fault, Observed
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.model.upgrade.gpu.target import digest_of_values, node_by_node
@@ -369,3 +370,21 @@ def test_a_pod_that_became_old_meanwhile_stops_before_the_operands_may_roll() ->
     bench.rack.play = play  # type: ignore[method-assign]
     assert bench.upgrade().done
     assert bench.rack.done[3:] == ["operands w1", "operator"]
+
+
+def test_an_install_does_not_upgrade_an_operator_and_names_the_command() -> None:
+    bench = Bench()
+    look = bench.rack.look(bench.desired.site.nodes)
+    observed = Observed(look.node_facts, bench.rack.cluster)
+    found = [
+        finding
+        for finding in preflight(bench.desired, look.node_facts, observed)
+        if finding.check == "gpu_operator_upgrade"
+    ]
+    assert [(one.node, one.step, one.hint) for one in found] == [
+        ("cp1", "gpu", "to upgrade it: appliance gpu upgrade")
+    ]
+    assert bench.upgrade().done
+    after = Observed(bench.rack.look(bench.desired.site.nodes).node_facts, bench.rack.cluster)
+    checks = {one.check for one in preflight(bench.desired, after.node_facts, after)}
+    assert "gpu_operator_upgrade" not in checks

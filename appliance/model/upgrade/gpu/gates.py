@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.gpu.target import Target
 
 # What an install refuses, and this upgrade is the answer to.
-ANSWERED: Final = ("gpu_driver", "gpu_operator_older")
+ANSWERED: Final = ("gpu_driver", "gpu_operator_upgrade")
 MOST_FAULTS: Final = 20
 
 _BUNDLE: Final = Point("bundle", "the verified bundle of the release, with the whole GPU stack")

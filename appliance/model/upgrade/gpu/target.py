@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.model.components.gpu.driver import bundled_driver, upstream
+from appliance.model.components.gpu.driver import bundled_driver, image_driver
 from appliance.model.components.gpu.operator import chart_of, merged, operator_values
 from appliance.model.state.certificates import values_digest
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.state.desired import Desired
 
-# In place of NVIDIA's driver it loads nothing, so no version is seen.
-STANDIN: Final = "image driver"
 # With it a changed pod of an operand is made anew only once the old one is deleted. Source:
 # gpu-operator/gpu-driver-upgrades.rst of NVIDIA/cloud-native-docs.
 ON_DELETE: Final[dict[str, Any]] = {"daemonsets": {"updateStrategy": "OnDelete"}}
@@ -71,10 +69,7 @@ def target_of(desired: Desired) -> Target | None:
 def _driver(manifest: BundleManifest, mode: str) -> tuple[str, str]:
     """Version of the driver, and of its fabric manager: the driver's image brings its own."""
     if mode == "container":
-        if STANDIN in manifest.standins:
-            return "", ""
-        tags = (name.partition(":")[2] for name in manifest.images if name.startswith("driver:"))
-        version = upstream(next(tags, ""))
+        version = image_driver(manifest)
         return version, version
     bundled = bundled_driver(manifest) if mode == "host" else None
     return (bundled.version, bundled.fabric_manager or "") if bundled else ("", "")
