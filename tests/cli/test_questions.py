@@ -30,6 +30,7 @@ from tests.cli.question_rack import (
     as_it_is,
     ends_soon,
     has_a_role,
+    has_an_older_gpu_operator,
     has_an_older_runai,
     in_maintenance,
     loose,
@@ -47,6 +48,7 @@ ASKED = "and then it asks"
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
+    ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "maintain"): (("w2",), as_it_is, True),
