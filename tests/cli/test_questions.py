@@ -38,6 +38,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
+from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
 Capture = pytest.CaptureFixture[str]
@@ -257,7 +258,7 @@ def test_an_upgrade_of_runai_is_dropped_by_a_command_of_its_own(
 ) -> None:
     has_an_older_runai(rack)
     upgraded = rack.upgraded
-    assert upgraded is not None
+    assert isinstance(upgraded, UpgradeRack)
     site = ("--site", str(rack.desired.site.directory))
     assert run(["runai", "upgrade", "--abandon", *site, "--yes"]) == 0
     assert "nothing to do: no upgrade of Run:ai is open" in capsys.readouterr().out
