@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Silence,
         SnapshotProof,
     )
-    from appliance.model.upgrade.handmade.losses import Document, Documents
+    from appliance.model.upgrade.losses import Document, Documents
 
 
 class ClusterEvidence:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from appliance.workflows.cluster.certificates import RenewalResult
     from appliance.workflows.cluster.docker_removal import RemovalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
+    from appliance.workflows.gpu.look import GpuUpgradeResult
     from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
@@ -231,42 +232,17 @@ class SiteSession(Wiring):
         allow_outage: bool = False,
         dry_run: bool = False,
     ) -> UpgradeResult:
-        """Upgrade Kubernetes; one changing command at a time per site.
-
-        Args:
-            options: what was asked for.
-            progress: sees what is done.
-            drain: one node's pods and marks.
-            confirm: asks the operator.
-            more_bundles: of further releases on the way, beside the session's own.
-            accepted: names of settings whose loss is accepted.
-            allow_outage: go on although a service will be away.
-            dry_run: only plan.
-        """
-        from appliance.adapters.bundle.directory import BundleDirectory
-        from appliance.adapters.local.content import list_releases, load_release
+        """Upgrade Kubernetes, with bundles beside the session's own; one command at a time."""
         from appliance.adapters.site.release_choice import choose_release, require_choosable
-        from appliance.cli.upgrade_bundles import supplies_of
-        from appliance.model.upgrade.path import hop_of, on_the_way
+        from appliance.cli.upgrade_bundles import supplies_of, upgrade_request
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
-        from appliance.workflows.cluster.upgrade_look import UpgradeRequest
 
         if not dry_run:
             require_choosable(self.site.directory, options.to)
         desired = self.load_desired()
-        releases = {name: load_release(name) for name in list_releases()}
-        bundles = [*([self.bundle] if self.bundle else []), *map(BundleDirectory, more_bundles)]
-        supplies = supplies_of(desired, self.nodes, bundles, on_the_way(releases, options.to))
-        request = UpgradeRequest(
-            desired,
-            {name: hop_of(release) for name, release in releases.items()},
-            options,
-            self.run(COMMAND, desired.bundle_digest),
-            supplies=supplies,
-            given=tuple(
-                f"the bundle of {name} for {one.manifest.os}" for name, one in supplies.items()
-            ),
-            measured={name: release.measured for name, release in releases.items()},
+        request = dataclasses.replace(
+            upgrade_request(desired, options, self.run(COMMAND, desired.bundle_digest)),
+            supplies=supplies_of(desired, self.nodes, (self.bundle, *more_bundles), options.to),
             accepted=frozenset(accepted),
             allow_outage=allow_outage,
             dry_run=dry_run,
@@ -296,6 +272,39 @@ class SiteSession(Wiring):
         session = self.session(progress, run, plays=True)
         return remove_docker(desired, run, session, self.opened(confirm), dry_run=dry_run)
 
+    def upgrade_gpus(
+        self,
+        progress: Observer,
+        drain: Drain,
+        confirm: Callable[[GpuUpgradeResult], bool],
+        *,
+        to: str = "",
+        allow_outage: bool = False,
+        dry_run: bool = False,
+    ) -> GpuUpgradeResult:
+        """Upgrade the GPU stack; ``to``: the release that is written into site.yml; empty: none."""
+        from appliance.adapters.site.release_choice import choose_release, require_choosable
+        from appliance.workflows.gpu.look import GpuUpgradeRequest
+        from appliance.workflows.gpu.upgrade import COMMAND, gpu_upgrade
+
+        if to and not dry_run:
+            require_choosable(self.site.directory, to)
+        desired = self.load_desired()
+        request = GpuUpgradeRequest(
+            desired,
+            self.run(COMMAND, desired.bundle_digest),
+            writes_release=bool(to),
+            allow_outage=allow_outage,
+            dry_run=dry_run,
+            pausing=lambda: pausing(lambda: progress.note(PAUSES)),
+        )
+        session = dataclasses.replace(
+            self.session(progress, request.run, plays=True),
+            drain=drain,
+            choose_release=lambda release: choose_release(self.site.directory, release),
+        )
+        return gpu_upgrade(request, session, self.opened(confirm))
+
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False
     ) -> RoleResult:
@@ -312,15 +321,18 @@ class SiteSession(Wiring):
         confirm: Callable[[UpgradePlan], bool],
         *,
         dry_run: bool = False,
+        abandon: bool = False,
     ) -> RunaiUpgradeResult:
-        """Upgrade Run:ai to the vendor bundle of the site; one changing command at a time."""
+        """Upgrade Run:ai to the vendor bundle of the site, or drop an upgrade that began."""
+        from appliance.workflows.runai.abandon import abandon_upgrade
         from appliance.workflows.runai.upgrade import COMMAND, RunaiUpgradeRequest, upgrade_runai
 
         desired = self.load_desired()
         run = self.run(COMMAND, desired.bundle_digest)
         request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
         session = self.session(progress, run, plays=True)
-        return upgrade_runai(request, session, self.opened(confirm))
+        workflow = abandon_upgrade if abandon else upgrade_runai
+        return workflow(request, session, self.opened(confirm))
 
     def install_runai_cli(
         self,

@@ -1,7 +1,7 @@
 """Documents of a cluster that people change by hand, and the deprecated APIs that are in use.
 
 What must not be here: what kubeadm would drop of them
-(:mod:`appliance.model.upgrade.handmade.losses`).
+(:mod:`appliance.model.upgrade.losses`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import DeprecatedUse, Silence
-from appliance.model.upgrade.handmade.losses import Document, Documents
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS
+from appliance.model.upgrade.losses import Document, Documents
 
 SYSTEM: Final = "/namespaces/kube-system"
 CONFIG_MAPS: Final = f"/api/v1{SYSTEM}/configmaps"

@@ -13,8 +13,8 @@ from appliance.model.site.settings import Site
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
-from appliance.model.upgrade.back import Back
-from appliance.model.upgrade.steps import KubeadmAction
+from appliance.model.upgrade.moves.back import Back
+from appliance.model.upgrade.moves.steps import KubeadmAction
 
 KUBEADM_GROUP = "appliance_kubeadm_upgrade"
 KUBELET_GROUP = "appliance_kubelet_upgrade"

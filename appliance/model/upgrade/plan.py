@@ -11,9 +11,16 @@ from typing import Final
 
 from appliance.model.state.plan import Refusal
 from appliance.model.state.upgrade import UpgradeMark
+from appliance.model.upgrade.moves.steps import (
+    CHANGES,
+    OUT,
+    Order,
+    UpgradeStep,
+    after,
+    steps_of_path,
+)
 from appliance.model.upgrade.observed import NodeVersions, skew
 from appliance.model.upgrade.path import Hop, NoPath, find_path
-from appliance.model.upgrade.steps import CHANGES, OUT, Order, UpgradeStep, after, steps_of_path
 
 CHECK: Final = "upgrade"
 

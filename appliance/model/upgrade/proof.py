@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.evidence import EtcdStatus
+    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.model.upgrade.path import Hop
-    from appliance.model.upgrade.steps import UpgradeStep
 
 
 def versions_of(site: Site, observed: Observed) -> dict[str, NodeVersions | None]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from appliance.model.upgrade.steps import OUT
+from appliance.model.upgrade.moves.steps import OUT
 
 if TYPE_CHECKING:
     from appliance.model.state.journal import Record
+    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.model.upgrade.plan import UpgradePlan
-    from appliance.model.upgrade.steps import UpgradeStep
 
 IMAGES: Final = "kubernetes_images"
 CONTROL_PLANE: Final = "upgrade: control plane"

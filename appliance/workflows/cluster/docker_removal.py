@@ -1,7 +1,7 @@
 """Remove Docker from the nodes that changed to containerd, on request.
 
-What must not be here: which nodes may lose it (:mod:`appliance.model.upgrade.leftovers`), or what
-proves on a node that nothing uses it (role ``kubernetes_runtime``).
+What must not be here: which nodes may lose it (:mod:`appliance.model.upgrade.moves.leftovers`), or
+what proves on a node that nothing uses it (role ``kubernetes_runtime``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from appliance.errors import StepNotVerified
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import DOCKER_REMOVAL
 from appliance.model.plan.under_upgrade import under_way
-from appliance.model.upgrade.leftovers import Leftover, leftovers, removal_inventory
+from appliance.model.upgrade.moves.leftovers import Leftover, leftovers, removal_inventory
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import observe, refuse

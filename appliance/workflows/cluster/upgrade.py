@@ -93,7 +93,7 @@ def upgrade(
     refuse([*plan.refusals, *(gate.refusal() for gate in stopping(found.gates))])
     if not plan.steps and not under_way:
         return found
-    require_bundles(request.supplies, request.desired, plan, request.given)
+    require_bundles(request.supplies, request.desired, plan)
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
         run = UpgradeRun(request, session, replace(seen, plan=plan))

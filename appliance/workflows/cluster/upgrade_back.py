@@ -1,7 +1,7 @@
 """Take back what an upgrade began on a node that is out of service, where there is a way back.
 
 The upgrade stays under way: the same command without ``--back`` goes forward again. What must not
-be here: whether there is a way back (:mod:`appliance.model.upgrade.back`).
+be here: whether there is a way back (:mod:`appliance.model.upgrade.moves.back`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_UPGRADE
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
-from appliance.model.upgrade.back import Back, way_back
 from appliance.model.upgrade.inventory import back_inventory
+from appliance.model.upgrade.moves.back import Back, way_back
 from appliance.model.upgrade.plan import UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.workflows.cluster.upgrade_look import Seen, UpgradeRequest, UpgradeResult

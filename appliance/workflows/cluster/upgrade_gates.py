@@ -21,7 +21,7 @@ from appliance.model.upgrade.handmade.carrying import (
     carrier_of,
     losses_to_come,
 )
-from appliance.model.upgrade.handmade.losses import find_losses
+from appliance.model.upgrade.losses import find_losses
 from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
 from appliance.workflows.session.survey import refuse

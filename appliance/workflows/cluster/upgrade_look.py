@@ -13,9 +13,9 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
 from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.moves.steps import OUT
 from appliance.model.upgrade.plan import CHECK, Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
-from appliance.model.upgrade.steps import OUT
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import look_patiently, require_evidence
@@ -44,7 +44,6 @@ class UpgradeRequest:
         supplies: release -> its bundle, of each that is at hand or that the services node serves.
         hops: release -> what an upgrade needs of it, of every release that this tool knows.
         measured: release -> part of an upgrade to it -> seconds.
-        given: the bundles at hand, in words.
         accepted: names of settings whose loss is accepted.
         allow_outage: go on although a service will be away.
         pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
@@ -56,7 +55,6 @@ class UpgradeRequest:
     run: Run
     supplies: Mapping[str, Supply] = field(default_factory=dict)
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    given: tuple[str, ...] = ()
     accepted: frozenset[str] = frozenset()
     allow_outage: bool = False
     dry_run: bool = False

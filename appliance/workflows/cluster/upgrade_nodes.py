@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
-    from appliance.model.upgrade.steps import UpgradeStep
+    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.workflows.session.session import Session
 
 # How long a PodDisruptionBudget may hold up one node of an upgrade.

@@ -17,8 +17,8 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.model.upgrade.inventory import revive_inventory
+from appliance.model.upgrade.moves.steps import UpgradeStep
 from appliance.model.upgrade.plan import UpgradePlan
-from appliance.model.upgrade.steps import UpgradeStep
 from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResult
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder

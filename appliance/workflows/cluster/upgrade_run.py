@@ -23,6 +23,8 @@ from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark, mark_of
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.inventory import upgrade_inventory
+from appliance.model.upgrade.moves.runtime import with_runtimes
+from appliance.model.upgrade.moves.steps import KubeadmAction, UpgradeStep
 from appliance.model.upgrade.proof import (
     control_plane_names,
     etcd_points,
@@ -30,8 +32,6 @@ from appliance.model.upgrade.proof import (
     unfinished,
     versions_of,
 )
-from appliance.model.upgrade.runtime import with_runtimes
-from appliance.model.upgrade.steps import KubeadmAction, UpgradeStep
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
 from appliance.workflows.cluster.upgrade_gates import accepted_by, carry
 from appliance.workflows.cluster.upgrade_nodes import Batches

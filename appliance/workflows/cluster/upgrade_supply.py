@@ -50,16 +50,13 @@ class Supply:
         )
 
 
-def require_bundles(
-    supplies: Mapping[str, Supply], target: Desired, plan: UpgradePlan, given: tuple[str, ...]
-) -> None:
+def require_bundles(supplies: Mapping[str, Supply], target: Desired, plan: UpgradePlan) -> None:
     """Refuse to begin without the bundle of each release that the run goes through.
 
     Args:
         supplies: release -> its bundle, each for the operating system of the site.
         target: with the site.
         plan: whose steps up to the pause are carried out.
-        given: what was at hand, in words, for the message.
 
     Raises:
         BundleRefused: names the first release without one; nothing was changed.
@@ -69,11 +66,15 @@ def require_bundles(
         found = supplies.get(release)
         if found is not None and found.manifest.os == system:
             continue
-        held = f"the bundle of {release} for {found.manifest.os}" if found else ""
-        held = held or ", ".join(given) or "no bundle"
+        known = [found] if found else [*supplies.values()]
+        held = " and ".join(f"the bundle of {_words(one.manifest)}" for one in known)
         build = f"appliance bundle build --release {release} --os {system} DIR"
         raise BundleRefused(
-            f"found {held}, expected the bundle of {release} for {system}",
+            f"found {held or 'no bundle'}, expected the bundle of {release} for {system}",
             hint=f"appliance cluster upgrade --to {to} --bundle DIR, once for each release "
             f"(to build it: {build})",
         )
+
+
+def _words(manifest: BundleManifest) -> str:
+    return f"{manifest.release} for {manifest.os}"

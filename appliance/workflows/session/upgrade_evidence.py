@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, Silence, SnapshotProof
-    from appliance.model.upgrade.handmade.losses import Document, Documents
+    from appliance.model.upgrade.losses import Document, Documents
 
 
 class UpgradeEvidence(Protocol):

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from appliance.model.upgrade.handmade.losses import Documents
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS
+from appliance.model.upgrade.losses import Documents
 
 DATA = Path(__file__).parents[2] / "data/upgrade/kubeadm-1.23.5"
 NODES = ("cp1", "cp2")

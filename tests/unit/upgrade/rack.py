@@ -19,7 +19,7 @@ from appliance.model.state.desired import Desired
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, stands_as_ours
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, Silence, SnapshotProof
-from appliance.model.upgrade.handmade.losses import Documents
+from appliance.model.upgrade.losses import Documents
 from appliance.model.upgrade.observed import PARTS, node_versions, skew
 from appliance.model.upgrade.path import hop_of
 from appliance.model.upgrade.plan import UpgradeOptions

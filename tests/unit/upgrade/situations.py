@@ -7,10 +7,10 @@ from typing import Any
 
 from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.model.state.upgrade import REASON, UpgradeMark
+from appliance.model.upgrade.moves.steps import OUT, UpgradeStep
 from appliance.model.upgrade.observed import PARTS, NodeVersions
 from appliance.model.upgrade.path import Hop
 from appliance.model.upgrade.plan import Situation
-from appliance.model.upgrade.steps import OUT, UpgradeStep
 from appliance.model.upgrade.versions import Version
 
 OLD, NEW, NEXT = "k8s-1.23.5-r1", "k8s-1.23.17-r1", "k8s-1.24.17-r1"

@@ -14,7 +14,7 @@ from appliance.model.site.runai_settings import Runai
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark
-from appliance.model.upgrade.leftovers import GROUP, leftovers
+from appliance.model.upgrade.moves.leftovers import GROUP, leftovers
 from appliance.workflows.cluster.docker_removal import RemovalResult, remove_docker
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack, run

@@ -12,7 +12,7 @@ from appliance.model.state.cluster.cluster import HelmRelease
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import Evidence, Silence
 from appliance.model.upgrade.handmade.loss import Loss
-from appliance.model.upgrade.handmade.losses import Carrier, find_losses
+from appliance.model.upgrade.losses import Carrier, find_losses
 from appliance.model.upgrade.points.gate import Gate
 from appliance.model.upgrade.points.versions import dropped
 from appliance.workflows.cluster.upgrade_gates import runai_version

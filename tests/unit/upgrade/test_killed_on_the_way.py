@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from appliance.model.state.upgrade import REASON, UpgradeMark
+from appliance.model.upgrade.moves.steps import OUT, UpgradeStep
 from appliance.model.upgrade.observed import PARTS, NodeVersions, skew
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, plan_upgrade
-from appliance.model.upgrade.steps import OUT, UpgradeStep
 from tests.unit.upgrade.situations import HOPS, NEW, NEXT, maintenance, node
 
 Rack = dict[str, NodeVersions]

@@ -10,12 +10,12 @@ import pytest
 
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.carrying import carried_cluster, carried_kubelet, carrier_of
-from appliance.model.upgrade.handmade.losses import (
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS
+from appliance.model.upgrade.losses import (
     Carrier,
     Documents,
     find_losses,
 )
-from appliance.model.upgrade.handmade.static_pods import COMPONENTS
 from tests import samples
 from tests.unit.upgrade.handmade import (
     CLUSTER,

@@ -23,13 +23,13 @@ from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
-from appliance.model.upgrade.steps import OUT
+from appliance.model.upgrade.moves.steps import OUT
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.node.drain import Forecast
     from appliance.model.site.settings import Site
-    from appliance.model.upgrade.steps import UpgradeStep
+    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.model.upgrade.window import Estimate
     from appliance.workflows.cluster.docker_removal import RemovalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult

@@ -22,7 +22,7 @@ from appliance.model.state.nodes.node_state import NodeState, in_maintenance, no
 from appliance.model.state.nodes.unreachable import grouped
 from appliance.model.state.observed import Fault, Look, Observed
 from appliance.model.state.plan import Plan
-from appliance.model.upgrade.leftovers import leftovers
+from appliance.model.upgrade.moves.leftovers import leftovers
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.components.access.oidc import is_enabled, wanted_flags
 from appliance.model.upgrade.handmade.loss import Loss
-from appliance.model.upgrade.handmade.losses import Carrier, Document, Documents
+from appliance.model.upgrade.losses import Carrier, Document, Documents
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired

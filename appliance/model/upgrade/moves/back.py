@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from appliance.model.state.plan import Refusal
+from appliance.model.upgrade.moves.steps import OUT, UpgradeStep
 from appliance.model.upgrade.path import Hop
-from appliance.model.upgrade.steps import OUT, UpgradeStep
 
 if TYPE_CHECKING:
     from appliance.model.state.upgrade import UpgradeMark
