@@ -231,7 +231,7 @@ def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
         play(order, on_task)
         document["runtime"]["docker"]["data_present"] = False
 
-    bench.rack.play = removing  # type: ignore[method-assign]
+    bench.rack.play = removing  # type: ignore[method-assign, assignment]
     assert typed(tmp_path, "--dry-run", "--remove-docker") == 0
     assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in (
         capsys.readouterr().out

@@ -38,10 +38,15 @@ def show_status(
 ) -> None:
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, site, observed) for node in site.nodes]
+    runtime = "docker"
+    if any(_on_containerd(node, observed) for node in site.nodes):
+        runtime = "runtime"
+        for node, row in zip(site.nodes, rows, strict=True):
+            row[-2] = _on_containerd(node, observed) or f"docker {row[-2]}"
     print_table(
-        ["node", "address", "roles", "status", "version", "docker", "serial"],
+        ["node", "address", "roles", "status", "version", runtime, "serial"],
         rows,
-        spare=("docker", "serial"),
+        spare=(runtime, "serial"),
     )
     for sentence in (*_sentences(site, observed), *life_sentences(observed)):
         say(sentence)
@@ -253,6 +258,14 @@ def _row(node: Node, site: Site, observed: Observed) -> list[str]:
         str(facts.at("runtime.docker.version") or "-") if facts else "?",
         (facts.serial or "-") if facts else "?",
     ]
+
+
+def _on_containerd(node: Node, observed: Observed) -> str:
+    """The name and version of containerd where the kubelet reports it; else empty."""
+    cluster = observed.cluster
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    name, _, version = member.runtime.partition("://") if member else ("", "", "")
+    return f"{name} {version}" if name == "containerd" else ""
 
 
 def _status(node: Node, state: NodeState, cluster: ClusterState) -> str:
