@@ -8,7 +8,8 @@ out its steps (:mod:`appliance.workflows.cluster.upgrade_run`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable
@@ -73,11 +74,39 @@ def upgrade(
     if request.options.back:
         return take_back(request, session, confirm, lambda: look(""))
     leader = leader_of(request, session)
-    try:
-        seen = look(leader)
-    except NodeUnreachable as away:
-        revive(request, session, confirm, away)
-        seen = look(leader)
+    with ExitStack() as held:
+        try:
+            seen = look(leader)
+        except NodeUnreachable as away:
+            # A command takes the site once: what is started now, and what follows, are one.
+            held.enter_context(session.lock)
+            revive(request, session, confirm, away)
+            seen = look(leader)
+        return _go_on(request, session, confirm, _Looking(look, seen, leader))
+
+
+@dataclass(frozen=True)
+class _Looking:
+    """What was seen, and how it is looked again.
+
+    Attributes:
+        look: at everything, for the node whose etcd leads.
+        leader: that node at the first look.
+    """
+
+    look: Callable[[str], Seen]
+    seen: Seen
+    leader: str
+
+
+def _go_on(
+    request: UpgradeRequest,
+    session: Session,
+    confirm: Callable[[UpgradeResult], bool],
+    looking: _Looking,
+) -> UpgradeResult:
+    """Judge, refuse or carry out what was seen."""
+    look, seen, leader = looking.look, looking.seen, looking.leader
     plan, mark = seen.plan, seen.mark
     forecasts = foresee(plan, session)
     under_way = mark is not None and not mark.over

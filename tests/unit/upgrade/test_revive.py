@@ -15,8 +15,23 @@ from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.model.upgrade.inventory import REVIVE_GROUP
 from appliance.workflows.cluster.upgrade_revive import RECORD
+from tests.fakes import FakeJournal
 from tests.unit.upgrade.rack import NEW, NEXT, Bench
 from tests.unit.upgrade.test_hops import Killed, whole
+
+
+class OnceJournal(FakeJournal):
+    """The lock of one command, as a site has it: once it was released it is not taken again."""
+
+    released = False
+
+    def __exit__(self, *words: object) -> None:
+        super().__exit__(*words)
+        self.released = self.released or (not self.entered and self.begun > 0)
+
+    def require(self) -> tuple[str, ...]:
+        assert not self.released, "a command takes the site once"
+        return super().require()
 
 
 def stopped(at: str = "runtime") -> Bench:
@@ -45,6 +60,7 @@ def stopped(at: str = "runtime") -> Bench:
         whole_play(play, on_task)
 
     rack.play = start  # type: ignore[method-assign]
+    bench.journal = OnceJournal()
     return bench
 
 
