@@ -24,7 +24,7 @@ class ClusterEvidence:
     """Both readers of one site as one port."""
 
     def __init__(self, site: Site, nodes: SshNodes) -> None:
-        self._etcd = EtcdEvidence(nodes, site.settings.ssh.python)
+        self._etcd = EtcdEvidence(nodes, site.settings.ssh.python, site.settings.etcd_restore)
         self._reader = HandmadeReader(site, nodes)
 
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:

@@ -165,6 +165,15 @@ class TimeSettings(Settings):
     """false: chronyd only monitors the clock, because another program sets it."""
 
 
+class EtcdRestore(Settings):
+    """Limits of the restore that shows that a snapshot of etcd is good."""
+
+    seconds: Annotated[StrictInt, Field(ge=30, le=7200)] = 180
+    """Seconds that the restore may take."""
+    memory_mb: Annotated[StrictInt, Field(ge=256, le=65536)] = 1024
+    """MiB of memory of the node that the scratch etcd may take; about 300 for a million keys."""
+
+
 class SiteSettings(Settings):
     """The keys of group_vars/all/site.yml."""
 
@@ -197,6 +206,7 @@ class SiteSettings(Settings):
     ssh: Ssh = Ssh()
     kubernetes: KubernetesSettings = KubernetesSettings()
     certificates: Certificates = Certificates()
+    etcd_restore: EtcdRestore = EtcdRestore()
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of role variables: role, variable, value."""
     bundle_signers: Text | None = None
