@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from appliance.model.site import addresses, groups
+from appliance.model.site.etcd_restore import EtcdRestore
 from appliance.model.site.fields import (
     Address,
     CertificateFingerprint,
@@ -163,15 +164,6 @@ class TimeSettings(Settings):
 
     may_set_clock: Flag = True
     """false: chronyd only monitors the clock, because another program sets it."""
-
-
-class EtcdRestore(Settings):
-    """Limits of the restore that shows that a snapshot of etcd is good."""
-
-    seconds: Annotated[StrictInt, Field(ge=30, le=7200)] = 180
-    """Seconds that the restore may take."""
-    memory_mb: Annotated[StrictInt, Field(ge=256, le=65536)] = 1024
-    """MiB of memory of the node that the scratch etcd may take; about 300 for a million keys."""
 
 
 class SiteSettings(Settings):
