@@ -30,6 +30,7 @@ from tests.cli.question_rack import (
     as_it_is,
     ends_soon,
     has_a_role,
+    has_an_older_gpu_operator,
     has_an_older_runai,
     in_maintenance,
     loose,
@@ -37,6 +38,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
+from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
 Capture = pytest.CaptureFixture[str]
@@ -47,6 +49,7 @@ ASKED = "and then it asks"
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
+    ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "maintain"): (("w2",), as_it_is, True),
@@ -255,7 +258,7 @@ def test_an_upgrade_of_runai_is_dropped_by_a_command_of_its_own(
 ) -> None:
     has_an_older_runai(rack)
     upgraded = rack.upgraded
-    assert upgraded is not None
+    assert isinstance(upgraded, UpgradeRack)
     site = ("--site", str(rack.desired.site.directory))
     assert run(["runai", "upgrade", "--abandon", *site, "--yes"]) == 0
     assert "nothing to do: no upgrade of Run:ai is open" in capsys.readouterr().out

@@ -49,7 +49,12 @@ BUILTINS = words(
     " read return set shift test times trap true type ulimit umask unset wait kill"
 )
 # Ansible's modules that start programs where they run, and those that start none.
-MODULES = {"systemd_service": "systemctl", "known_hosts": "ssh-keygen"}
+MODULES = {
+    "systemd_service": "systemctl",
+    "known_hosts": "ssh-keygen",
+    # Told by its argument `reboot_command`.
+    "reboot": "systemctl",
+}
 HARMLESS = words(
     "assert blockinfile copy fail file find import_playbook import_role import_tasks include_role"
     " include_tasks set_fact slurp stat template uri wait_for"
