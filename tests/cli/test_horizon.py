@@ -34,7 +34,7 @@ class Evidence:
         )
 
     def served_ends(self, asked: Sequence[Node]) -> Mapping[str, str]:
-        assert [node.name for node in asked] == ["cp1", "cp2", "cp3"]
+        assert [node.name for node in asked][:1] == ["cp1"]
         return SERVED
 
 
