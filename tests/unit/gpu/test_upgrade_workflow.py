@@ -30,8 +30,16 @@ from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.model.upgrade.gpu.target import digest_of_values, node_by_node
 from tests import samples
+from tests.contract import tree
 from tests.unit.gpu.upgrade_rack import DRIVER, OPERATOR, Bench, with_nvswitches
 from tests.unit.upgrade.rack import web
+
+# Group of the play -> the role that runs there, and its entry point.
+ENTRIES = (
+    ("appliance_gpu_upgrade_operator", "gpu_operator", "main"),
+    ("appliance_gpu_upgrade_driver", "gpu_driver", "upgrade"),
+    ("appliance_gpu_upgrade_operands", "gpu_operator", "renew_node"),
+)
 
 
 def operator_of(bench: Bench) -> str | None:
@@ -388,3 +396,41 @@ def test_an_install_does_not_upgrade_an_operator_and_names_the_command() -> None
     after = Observed(bench.rack.look(bench.desired.site.nodes).node_facts, bench.rack.cluster)
     checks = {one.check for one in preflight(bench.desired, after.node_facts, after)}
     assert "gpu_operator_upgrade" not in checks
+
+
+@pytest.mark.parametrize("mode", ["host", "container", "preinstalled"])
+def test_each_play_is_given_what_its_roles_require(mode: str) -> None:
+    bench = Bench(loaded="515.65.01" if mode == "container" else "525.60.13", driver=mode)
+    bench.upgrade()
+    roles = {role.name: role for role in tree.roles()}
+    seen = set()
+    for play in bench.rack.plays:
+        everything = play.inventory["all"]
+        for group, role, entry in ENTRIES:
+            for name in everything["children"][group]["hosts"]:
+                assert name in play.limit
+                given = {**everything["vars"], **everything["hosts"][name]}
+                spec = roles[role].specs[entry]["options"]
+                required = {key for key, option in spec.items() if option.get("required")}
+                assert required - given.keys() == set()
+                seen.add(entry)
+    assert seen == {"main", "upgrade" if mode == "host" else "renew_node"}
+
+
+def test_pods_that_cannot_be_moved_give_the_node_back_and_stop_the_rest() -> None:
+    bench = Bench()
+    bench.drain.pods["w1"] = [web("w1")]
+    play = bench.rack.play
+
+    def close(*words: object) -> None:
+        bench.drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0)]
+        play(*words)  # type: ignore[arg-type]
+
+    bench.rack.play = close  # type: ignore[assignment,method-assign]
+    with pytest.raises(StepNotVerified, match="has allowed no disruption") as stopped:
+        bench.upgrade()
+    assert bench.cordoned == []
+    assert bench.rack.done == ["operator"]
+    assert stopped.value.details[-1] == "not begun: w2"
+    bench.drain.budgets = []
+    assert bench.upgrade().done

@@ -33,9 +33,9 @@ class Tested(NamedTuple):
 
 # The pair is that of NVIDIA/cloud-native-stack 6.0 (1.23.3 with 1.9.1). The ranges are the row
 # "Ubuntu 20.04 LTS" of gpu-operator/platform-support.rst of NVIDIA/cloud-native-docs, by history:
-# 22.9.0 (2022-10), 23.3.2 (2023-05; also the page of 23.6), 23.9.1 (2023-12, which corrects the 1.25
-# of 23.9.0), 24.3 (2024-04), 24.6 (2024-10), 24.9 (2024-12), 25.3 (2025-06), 25.10 (2025-10), 26.3
-# (2026-03). Later patch versions of a line may run on newer Kubernetes.
+# 22.9.0 (2022-10), 23.3.2 (2023-05; also the page of 23.6), 23.9.1 (2023-12, which corrects the
+# 1.25 of 23.9.0), 24.3 (2024-04), 24.6 (2024-10), 24.9 (2024-12), 25.3 (2025-06), 25.10 (2025-10),
+# 26.3 (2026-03). Later patch versions of a line may run on newer Kubernetes.
 TESTED: Final[Mapping[str, Tested]] = {
     "1.9": Tested(((1, 23), (1, 23))),
     "22.9": Tested(((1, 21), (1, 25)), is_range=True),
