@@ -75,7 +75,8 @@ def step_points(
         node = gpu_node(desired.site.node(step.nodes[0]), desired, observed, target)
         return tuple(f"{node.name}: {text}" for text in node.reasons(target))
     if step.kind == "operator" and target.waits:
-        return tuple(operator_points(desired, found, target))
+        unready = (f"pod {name} is not ready" for name in found.unready)
+        return (*operator_points(desired, found, target), *unready)
     if step.kind in ("operator", "settle"):
         return tuple(end_points(desired, observed))
     return ()
