@@ -20,6 +20,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
+from appliance.model.components.gpu.in_turn import node_by_node
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
@@ -29,7 +30,7 @@ from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
 from appliance.model.upgrade.gpu.observed import gpu_situation
 from appliance.model.upgrade.gpu.plan import GpuPlan, GpuStep
 from appliance.model.upgrade.gpu.points import node_points, step_points, unfinished
-from appliance.model.upgrade.gpu.target import Target, node_by_node
+from appliance.model.upgrade.gpu.target import Target
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.gpu.look import (

@@ -10,8 +10,10 @@ from appliance.errors import (
     PlaybookFailed,
     StepNotVerified,
 )
+from appliance.model.checks.preflight import preflight
+from appliance.model.components.gpu.in_turn import digest_of_values, node_by_node
 from appliance.model.state.certificates import values_digest
-from appliance.model.upgrade.gpu.target import digest_of_values, node_by_node
+from appliance.model.state.observed import Observed
 from tests.contract import tree
 from tests.unit.gpu.upgrade_rack import Bench
 
@@ -46,6 +48,11 @@ def test_a_run_that_was_killed_before_the_end_settles_a_container() -> None:
         bench.upgrade()
     middle = digest_of_values(node_by_node(bench.desired))
     assert bench.rack.api.releases[0].values_sha256 == middle
+    # An install would let the operands of w2 roll under its pods.
+    look = bench.rack.look(bench.desired.site.nodes)
+    observed = Observed(look.node_facts, bench.rack.cluster)
+    found = preflight(bench.desired, look.node_facts, observed)
+    assert {one.step for one in found if one.check == "gpu_operator_upgrade"} == {"gpu"}
     again = bench.upgrade()
     assert [step.kind for step in again.plan.steps] == ["node", "settle"]
     assert again.plan.proved == ("w1",)
