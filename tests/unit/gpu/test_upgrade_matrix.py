@@ -38,6 +38,8 @@ def test_nvidia_names_the_pair_of_every_release(release: str) -> None:
     [
         ("22.9.2", "535.183.06", ""),
         ("v22.9.2", "450.216.04", ""),
+        # As a machine with an H100 had it.
+        ("25.10.1", "580.159.04", ""),
         ("22.9.2", "418.226.00", "driver 418.226.00, too old for GPU Operator 22.9.2"),
         ("24.6.1", "525.60.13", "driver 525.60.13, too old for GPU Operator 24.6.1"),
         ("22.9.2", "550.54.15", "driver 550.54.15, which NVIDIA does not name for GPU Operator"),
@@ -247,3 +249,17 @@ def test_every_operator_of_the_matrix_runs_on_some_kubernetes_and_overlaps_the_n
         (low, high), (next_low, next_high) = TESTED[line].kubernetes, TESTED[after].kubernetes
         assert low <= next_low <= high <= next_high, (line, after)
         assert set(BRANCHES[line]) & set(BRANCHES[after]), "no driver that both take"
+
+
+@pytest.mark.parametrize(("strategy", "stops"), [("OnDelete", False), ("RollingUpdate", True)])
+def test_values_of_the_sites_own_may_not_let_operands_roll(strategy: str, stops: bool) -> None:
+    own = {"toolkit": {"enabled": True}, "daemonsets": {"updateStrategy": strategy}}
+    overrides = {"gpu_operator": {"gpu_operator_values": own}}
+    site = samples.site(1, 2, gpu={}, role_overrides=overrides)
+    desired = samples.desired(site)
+    wanted = target_of(desired)
+    assert wanted is not None
+    observed = Observed({}, samples.cluster(desired))
+    gates = gpu_gates(desired, observed, wanted, OLD, GpuEvidence(WHOLE))
+    found = next(gate for gate in gates if gate.name == "operands")
+    assert (wanted.waits, found.stops) == (True, stops)
