@@ -58,6 +58,6 @@ def same_line(kernel: str, other: str) -> bool:
     return series[0] == series[1] and one["flavour"] == two["flavour"]
 
 
-def is_newer(kernel: str, other: str) -> bool:
+def follows(kernel: str, other: str) -> bool:
     """Whether a kernel follows another of its line."""
     return same_line(kernel, other) and kernel_order(kernel) > kernel_order(other)

@@ -73,6 +73,15 @@ KUBERNETES_UPGRADE = Step(
     command=UPGRADE,
     disturbs="etcd and the API server of one node after the other restart; each node is emptied",
 )
+# Its workflow decides which nodes, and verifies each.
+NODE_PATCH = Step(
+    "node_patch",
+    "the node has the updates of the bundle, in effect",
+    all_but_jumpboxes,
+    None,
+    command="node patch",
+    disturbs="each node is emptied, and boots where an update needs it",
+)
 STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
@@ -84,6 +93,7 @@ STEPS: tuple[Step, ...] = (
     RUNAI_ROLLBACK,
     KUBERNETES_IMAGES,
     KUBERNETES_UPGRADE,
+    NODE_PATCH,
 )
 BY_NAME = {step.name: step for step in STEPS}
 INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

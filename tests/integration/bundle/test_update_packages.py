@@ -35,7 +35,7 @@ def suites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Suites]:
 
         def add(when: str, suite: str, name: str, version: str, **fields: str) -> None:
             monkeypatch.setenv("SOURCE_DATE_EPOCH", when)
-            archive.add(suite, "main", name, version, **fields)
+            archive.add(suite, "main", name, version, None, **fields)
 
         add(OLD, "focal", "openssl", "1.1-1")
         add(NEW, "focal-security", "openssl", "1.1-1.2", Depends="libnew")
