@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from appliance.model.components.control_plane.renewal import RenewalPlan
     from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan
     from appliance.model.components.runai.upgrade.plan import UpgradePlan
+    from appliance.model.patch.plan import PatchOptions
     from appliance.model.plan.planner import Scope
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Fault, Look, Observed
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
     from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
+    from appliance.workflows.node.patch_look import PatchResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
     from appliance.workflows.runai.upgrade import RunaiUpgradeResult
@@ -258,6 +260,37 @@ class SiteSession(Wiring):
             choose_release=lambda release: choose_release(self.site.directory, release),
         )
         return upgrade(request, session, self.opened(confirm))
+
+    def patch(
+        self,
+        options: PatchOptions,
+        progress: Observer,
+        drain: Drain,
+        confirm: Callable[[PatchResult], bool],
+        *,
+        allow_outage: bool = False,
+        dry_run: bool = False,
+    ) -> PatchResult:
+        """Patch the nodes' own packages; one changing command at a time per site."""
+        from appliance.workflows.node.patch import COMMAND, node_patch
+        from appliance.workflows.node.patch_look import PatchRequest
+
+        desired = self.load_desired()
+        request = PatchRequest(
+            desired,
+            options,
+            self.run(COMMAND, desired.bundle_digest),
+            allow_outage=allow_outage,
+            dry_run=dry_run,
+            pausing=lambda: pausing(lambda: progress.note(PAUSES)),
+        )
+        session = dataclasses.replace(
+            self.session(progress, request.run, plays=True),
+            drain=drain,
+            packages=self.packages(),
+            upgrade_evidence=self.upgrade_evidence,
+        )
+        return node_patch(request, session, self.opened(confirm))
 
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False
