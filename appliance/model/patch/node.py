@@ -68,7 +68,7 @@ class Kept:
 
     def sentence(self) -> str:
         """In words."""
-        return f"{self.name} {self.after}: {self.why}".replace("  ", " ")
+        return f"{self.name} {self.after}".rstrip() + f": {self.why}"
 
 
 @dataclass(frozen=True)
