@@ -25,8 +25,8 @@ export LC_ALL=C
 echo "architecture $(dpkg --print-architecture)" || exit 1
 echo "kernel $(uname -r)"
 read -r boot </proc/sys/kernel/random/boot_id && echo "boot $boot"
-[ ! -e /run/reboot-required ] || echo "reboot"
-[ ! -r /run/reboot-required.pkgs ] || sort -u /run/reboot-required.pkgs | sed 's/^/reboot /'
+[ ! -e /run/reboot-required ] || echo "asked"
+[ ! -r /run/reboot-required.pkgs ] || sort -u /run/reboot-required.pkgs | sed 's/^/asked /'
 [ -z "$(ls /var/lib/dpkg/updates 2>/dev/null | grep -x '[0-9]*')" ] || echo interrupted
 df -Pk / /boot /usr /var 2>/dev/null | awk 'NR > 1 { print "free", $6, $4 }'
 find /etc -xdev \( -name '*.dpkg-dist' -o -name '*.ucf-dist' \) -printf 'kept %C@ %p\n'
@@ -92,8 +92,8 @@ def parse(node: str, text: str) -> NodeState:
         foreign,
         half,
         "interrupted" in said,
-        "reboot" in said,
-        tuple(words[0] for words in said.get("reboot", []) if words and _NAME.fullmatch(words[0])),
+        "asked" in said,
+        tuple(words[0] for words in said.get("asked", []) if words and _NAME.fullmatch(words[0])),
         {w[0]: int(w[1]) * KIB for w in said.get("free", []) if len(w) == 2 and w[1].isdigit()},
         {w[1]: w[0] for w in said.get("kept", []) if len(w) == 2 and _WORD.fullmatch(w[1])},
     )

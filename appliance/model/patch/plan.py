@@ -26,8 +26,8 @@ Reboot = Literal["needed", "always"]
 _STATUS: Final = "see why: appliance status"
 BACK: Final[Mapping[Kind, str]] = {
     "artifacts": "yes: no node has installed anything from the new bundle yet",
-    "host": "no: the packages before are not in the bundle; a kernel before stays installed",
-    "nodes": "no: the packages before are not in the bundle; a kernel before stays installed",
+    "host": "no: the bundle has no earlier packages; the earlier kernel stays installed",
+    "nodes": "no: the bundle has no earlier packages; the earlier kernel stays installed",
 }
 
 

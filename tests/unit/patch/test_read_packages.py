@@ -22,8 +22,8 @@ PACKAGES = (
 ANSWER = """architecture amd64
 kernel 5.4.0-150-generic
 boot 1f0e
-reboot
-reboot libc6
+asked
+asked libc6
 interrupted
 free / 1000
 free /boot 200

@@ -137,7 +137,7 @@ def _show(site: Site, found: PatchResult, *, err: bool) -> None:
     if not plan.steps and not plan.refusals:
         say("nothing to do: no node lacks an update of the bundle")
     for number, step in enumerate(plan.steps, 1):
-        for line in _lines(number, step, found):
+        for line in _lines(number, step, found, site):
             print_line(line, err=err)
     for line in (*_kept(found), *_older(found), *_left_alone(site, found)):
         print_line(line, err=err)
@@ -145,13 +145,14 @@ def _show(site: Site, found: PatchResult, *, err: bool) -> None:
         print_line(f"window: {found.durations.of_plan(plan).sentence()}", err=err)
 
 
-def _lines(number: int, step: PatchStep, found: PatchResult) -> Iterator[str]:
+def _lines(number: int, step: PatchStep, found: PatchResult, site: Site) -> Iterator[str]:
     nodes = f": {', '.join(step.nodes)}" if step.nodes else ""
     yield f"{number}. {step.title}{nodes}"
     yield from (f"   because {text}" for text in step.why)
     for name in step.nodes:
         yield from (f"   {text}" for text in _node_lines(found.patch_of(name)))
         yield from (f"   {text}" for text in _evictions(found.forecasts.get(name)))
+        yield from (f"   {text}" for text in _disturbs(step, found.patch_of(name), site))
     yield f"   takes: {found.durations.of_step(step).sentence()}"
     yield f"   way back: {step.back}"
 
@@ -173,6 +174,14 @@ def _node_lines(patch: NodePatch) -> Iterator[str]:
     if patch.libraries:
         libraries = ", ".join(patch.libraries)
         yield f"{node} restarts what uses {libraries}; it boots where that cannot restart"
+
+
+def _disturbs(step: PatchStep, patch: NodePatch, site: Site) -> Iterator[str]:
+    """What users of other nodes notice of a boot."""
+    away = ["etcd and the API server of this node"] if step.control_plane else []
+    away += ["the bundle and the registry"] if patch.node == site.services_node.name else []
+    if patch.reboot and away:
+        yield f"disturbs: {' and '.join(away)} are away until {patch.node} has booted"
 
 
 def _evictions(foreseen: Forecast | None) -> Iterator[str]:
