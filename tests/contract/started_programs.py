@@ -30,7 +30,7 @@ NO_PROGRAMS = words(
     " persistentvolume rollout pull tag install generate-values view"
     # Choices, groups and states.
     " container image init look present read rw server values kubelet.service packages"
-    " /etc/environment saved"
+    " /etc/environment saved updates"
     # In pods, where the image brings them, or the script makes them itself.
     " /bin/busybox addresses nslookup grep tr nc httpd sleep pg_dump /usr/local/bin/kube-proxy"
 )
@@ -48,7 +48,7 @@ BUILTINS = words(
     " read return set shift test times trap true type ulimit umask unset wait kill"
 )
 # Ansible's modules that start programs where they run, and those that start none.
-MODULES = {"systemd_service": "systemctl", "known_hosts": "ssh-keygen"}
+MODULES = {"reboot": "shutdown", "systemd_service": "systemctl", "known_hosts": "ssh-keygen"}
 HARMLESS = words(
     "assert blockinfile copy fail file find import_playbook import_role import_tasks include_role"
     " include_tasks set_fact slurp stat template uri wait_for"

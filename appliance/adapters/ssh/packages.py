@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 SECONDS: Final = 30
 AT_ONCE: Final = 32
 MOST_LINES: Final = 20_000
-KIB: Final = 1024
 # Each line of the answer begins with its kind; nothing is written.
 SCRIPT: Final = r"""
 export LC_ALL=C
-echo "architecture $(dpkg --print-architecture)" || exit 1
-echo "kernel $(uname -r)"
+printf 'architecture '
+dpkg --print-architecture || exit 1
+read -r kernel </proc/sys/kernel/osrelease && echo "kernel $kernel"
 read -r boot </proc/sys/kernel/random/boot_id && echo "boot $boot"
-[ ! -e /run/reboot-required ] || echo "asked"
-[ ! -r /run/reboot-required.pkgs ] || sort -u /run/reboot-required.pkgs | sed 's/^/asked /'
-[ -z "$(ls /var/lib/dpkg/updates 2>/dev/null | grep -x '[0-9]*')" ] || echo interrupted
-df -Pk / /boot /usr /var 2>/dev/null | awk 'NR > 1 { print "free", $6, $4 }'
-find /etc -xdev \( -name '*.dpkg-dist' -o -name '*.ucf-dist' \) -printf 'kept %C@ %p\n'
+[ ! -e /run/reboot-required ] || echo asked
+[ ! -r /run/reboot-required.pkgs ] || sed 's/^/asked /' /run/reboot-required.pkgs
+stat -c 'device %n %d' / /boot /usr /var 2>/dev/null
+stat -f -c 'free %n %a %S' / /boot /usr /var 2>/dev/null
+find /var/lib/dpkg/updates -name '[0-9]*' -printf 'interrupted\n'
+find /etc -xdev '(' -name '*.dpkg-dist' -o -name '*.ucf-dist' ')' -printf 'kept %C@ %p\n'
 exec dpkg-query -W -f 'package ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n'
 """
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9+.-]{0,199}")
@@ -93,8 +94,8 @@ def parse(node: str, text: str) -> NodeState:
         half,
         "interrupted" in said,
         "asked" in said,
-        tuple(words[0] for words in said.get("asked", []) if words and _NAME.fullmatch(words[0])),
-        {w[0]: int(w[1]) * KIB for w in said.get("free", []) if len(w) == 2 and w[1].isdigit()},
+        tuple(dict.fromkeys(w[0] for w in said.get("asked", []) if w and _NAME.fullmatch(w[0]))),
+        _free(said),
         {w[1]: w[0] for w in said.get("kept", []) if len(w) == 2 and _WORD.fullmatch(w[1])},
     )
 
@@ -120,6 +121,18 @@ def _packages(
         elif state in _HALF or fault:
             half.append(name)
     return packages, frozenset(held), tuple(sorted(half)), foreign
+
+
+def _free(said: Mapping[str, list[list[str]]]) -> dict[str, int]:
+    """Free bytes by folder, of each folder that is a file system of its own, and of the root."""
+    devices = {words[0]: words[1] for words in said.get("device", []) if len(words) == 2}
+    return {
+        words[0]: int(words[1]) * int(words[2])
+        for words in said.get("free", [])
+        if len(words) == 3
+        and (words[1] + words[2]).isdigit()
+        and (words[0] == "/" or devices.get(words[0]) != devices.get("/"))
+    }
 
 
 def _one(said: Mapping[str, list[list[str]]], kind: str) -> str:

@@ -14,7 +14,7 @@ DOCUMENTATION = r"""
 module: updates_installed
 short_description: Install exact versions of updates from the bundle's repository
 description:
-  - Installs what differs, with new dependencies, from a single apt source. Removes nothing.
+  - Installs what differs, with new dependencies, from a single apt source. A removal is refused.
   - A package on hold is refused before anything is installed, and apt is not told to change one.
   - Completes an interrupted dpkg first. A configuration file that was changed on the node stays;
     dpkg writes the package's own beside it, as C(.dpkg-dist).
@@ -76,10 +76,10 @@ def install(module, job, planned):
     command = ["/bin/sh", str(packages.STATE_DIR / "install.sh"), "", configuration, " "]
     command += [str(packages.STATE_DIR / "lists"), index, address]
     if planned.missing:
-        command += ["install", "--no-remove"]
+        command.append("install")
         command += ["%s=%s" % item for item in sorted(planned.missing.items())]
     elif planned.half:
-        command += ["install", "--fix-broken", "--no-remove"]
+        command += ["install", "--fix-broken"]
     result, _ = job.run(command, packages.ENVIRONMENT, deadline_seconds=want["deadline_seconds"])
     if result["rc"] != 0:
         raise packages.PackagesError(explain(result) + packages.unmet(result["stdout"]))

@@ -62,14 +62,14 @@ class Machine:
         return {"rc": self.rc, "stdout": "", "stderr": "it failed", "command": argv}, True
 
 
-def test_only_what_differs_is_installed_without_removals_and_holds_stay(
+def test_only_what_differs_is_installed_and_holds_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine = Machine(monkeypatch)
     done = module.converge(Asked(sample="2.0"))
     assert (done["changed"], done["installed"]) == (True, {"sample": "2.0"})
     (command,) = machine.commands
-    assert command[-3:] == ["install", "--no-remove", "sample=2.0"]
+    assert command[-2:] == ["install", "sample=2.0"]
     assert "--allow-change-held-packages" not in command
     # No policy file: services start again.
     assert command[2] == ""
@@ -102,7 +102,7 @@ def test_an_interrupted_dpkg_is_completed_where_nothing_differs(
     machine = Machine(monkeypatch, "sample\t1.0\tii \nhalf\t1.0\tiF \n")
     with pytest.raises(packages.PackagesError, match="still differ: half"):
         module.converge(Asked(sample="1.0"))
-    assert machine.commands[0][-3:] == ["install", "--fix-broken", "--no-remove"]
+    assert machine.commands[0][-2:] == ["install", "--fix-broken"]
 
 
 def test_check_mode_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,12 @@ boot 1f0e
 asked
 asked libc6
 interrupted
-free / 1000
-free /boot 200
+device / 64769
+device /boot 64770
+device /usr 64769
+free / 250 4096
+free /boot 50 4096
+free /usr 250 4096
 kept 1700000000.5 /etc/ssh/sshd_config.ucf-dist
 """ + "".join(f"package {line}\n" for line in PACKAGES)
 
