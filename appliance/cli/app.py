@@ -67,7 +67,7 @@ SUMMARIES: Mapping[str, str] = {
     "install": "Install the appliance on the nodes of a site, or repair it.",
     "kubeconfig": "Print a kubeconfig that works on this machine.",
     "lab": "Run a test site on this machine, in containers that behave like bare servers.",
-    "node": "Manage single nodes: add, remove, replace, maintain, patch, roles.",
+    "node": "Manage single nodes: add, remove, replace, maintain, roles.",
     "plan": "Show what install would do, and why.",
     "runai": "Inspect and configure Run:ai.",
     "self": "Upgrade this tool on this machine.",

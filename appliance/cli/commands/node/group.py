@@ -50,7 +50,7 @@ move_option = click.option(
 
 @click.group(cls=Nouns)
 def node() -> None:
-    """Manage single nodes: add, remove, replace, maintain, patch, roles."""
+    """Manage single nodes: add, remove, replace, maintain, roles."""
 
 
 node.add_command(maintain.maintain)
