@@ -75,6 +75,5 @@ PROGRAMS: tuple[Program, ...] = (
     *_asked("cri-tools", "crictl", "pulls images into containerd", "registry"),
     *_asked("containerd.io containerd", "ctr", "tags images of containerd", "registry"),
     *_asked("nvidia-utils", "nvidia-smi", "shows GPUs", LOOK),
-    *_asked("systemd-sysv", "shutdown", "boots a patched node", LOOK),
     *_asked("initramfs-tools", "update-initramfs", "keeps nouveau out of the next boot", "gpu"),
 )  # fmt: skip

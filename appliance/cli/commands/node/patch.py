@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from appliance.cli.options import (
 )
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.interrupts import pausing
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
@@ -91,23 +93,37 @@ def patch(
 
     Example: appliance node patch --bundle /media/bundle --dry-run
     """
+    from appliance.cli.site_session import PAUSES
     from appliance.model.patch.plan import PatchOptions
+    from appliance.workflows.node.patch import COMMAND, node_patch
+    from appliance.workflows.node.patch_look import PatchRequest
 
     connected = app.connect(site, bundle)
     for name in nodes:
         node_of(connected.site, name)
-    options = PatchOptions(nodes, max_unavailable, reboot)
+
+    def confirm(found: PatchResult) -> bool:
+        return confirmed(
+            yes, about_site(connected.site), lambda: _show(connected.site, found, err=True)
+        )
+
     with progress(plain=output == "json") as display, closing(connected.drain()) as drain:
-        done = connected.patch(
-            options,
-            display,
-            drain,
-            lambda found: confirmed(
-                yes, about_site(connected.site), lambda: _show(connected.site, found, err=True)
-            ),
+        desired = connected.load_desired()
+        request = PatchRequest(
+            desired,
+            PatchOptions(nodes, max_unavailable, reboot),
+            connected.run(COMMAND, desired.bundle_digest),
             allow_outage=allow_outage,
             dry_run=dry_run,
+            pausing=lambda: pausing(lambda: display.note(PAUSES)),
         )
+        session = replace(
+            connected.session(display, request.run, plays=True),
+            drain=drain,
+            packages=connected.packages(),
+            upgrade_evidence=connected.upgrade_evidence,
+        )
+        done = node_patch(request, session, connected.opened(confirm))
     if output == "json":
         print_json(_as_json(done))
     elif dry_run:
