@@ -298,6 +298,8 @@ class Wiring:
 
     def _keep_handmade(self, names: Collection[str]) -> None:
         """Read what people changed by hand on these nodes, and keep it."""
+        if self.last_facts is None:
+            return
         members = [node for node in self.site.cluster_members if node.name in names]
         self.upgrade_evidence.documents(members)
 

@@ -214,7 +214,7 @@ def reason_not_made(one: Handmade, reserved: Sequence[str] = ()) -> str:
             one.part == KUBELET and one.keys[0] in reserved,
             "the lab needs a value of its own there",
         ),
-        (not in_a_pod and any(map(_is_path, _words(one.value))), FILE_NOT_COPIED),
+        (not in_a_pod and names_file(one.value), FILE_NOT_COPIED),
     )
     return next((reason for applies, reason in reasons if applies), "")
 
@@ -230,8 +230,9 @@ def _words(value: object) -> Iterator[str]:
             yield from _words(inner)
 
 
-def _is_path(word: str) -> bool:
-    return word.startswith("/")
+def names_file(value: object) -> bool:
+    """Whether a value has the path of a file or folder somewhere."""
+    return any(word.startswith("/") for word in _words(value))
 
 
 def put_into_kubelet(document: Mapping[str, Any], changes: Sequence[Handmade]) -> dict[str, Any]:
