@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from appliance.adapters.control_plane.kept_documents import KeptDocuments
     from appliance.adapters.control_plane.replicated_journal import KeptJournal
     from appliance.adapters.kubernetes.api import KubernetesApi
+    from appliance.adapters.kubernetes.api_watch import ApiWatch
     from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
     from appliance.adapters.site.last_facts import LastFactsFiles
     from appliance.adapters.ssh.nodes import SshNodes
@@ -287,6 +288,13 @@ class Wiring:
         from appliance.adapters.control_plane.etcd_members import EtcdMembers
 
         return EtcdMembers(self.nodes, self.site.settings.ssh.python)
+
+    def api_watch(self) -> ApiWatch:
+        """Asks the endpoint of the API whether it answers, as long as a block lasts."""
+        from appliance.adapters.kubernetes.api_watch import ApiWatch
+
+        endpoint = self.site.settings.control_plane_endpoint
+        return ApiWatch(str(self.site.endpoint_address), endpoint.port)
 
     @cached_property
     def upgrade_evidence(self) -> UpgradeEvidence:
