@@ -8,12 +8,14 @@ writing documents of a node or of the API.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from appliance.model.documents.strict_json import read_json
 from appliance.model.documents.typed_json import Line
 from appliance.model.support.redaction import redacted
 from appliance.model.upgrade.evidence import Silence
@@ -30,7 +32,9 @@ WHOLE: Final = ("args", "command", "tolerations", "priorityClassName", "containe
 FILE_NOT_COPIED: Final = "it names a file, and files of nodes are not copied"
 NOT_KEPT: Final = "its value was not kept whole"
 SECRET: Final = "its value is secret, and was not kept"  # noqa: S105  (a sentence)
-_LONGEST: Final = 16_384
+# A worker may write anything into its files.
+_LONGEST: Final = 4096
+MOST_SETTINGS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,21 @@ def handmade_of(found: Documents) -> Mapping[str, tuple[Handmade, ...]] | Silenc
         return losses
     half_read = found.manifests.keys() - read.manifests.keys()
     nodes = [node for node in read.kubelet_files if node not in half_read]
-    kept: dict[str, list[Handmade]] = {"": [], **{node: [] for node in nodes}}
+    lost: dict[str, list[Loss]] = {"": [], **{node: [] for node in nodes}}
     for loss in losses:
         for node in loss.nodes or ("",):
-            if node in kept:
-                kept[node].append(_handmade(loss, node, read))
-    return {node: tuple(changes) for node, changes in kept.items()}
+            if node in lost:
+                lost[node].append(loss)
+    return {node: tuple(_bounded(node, some, read)) for node, some in lost.items()}
+
+
+def _bounded(node: str, losses: Sequence[Loss], found: Documents) -> Iterator[Handmade]:
+    """The first ones, and how many more there are: nobody makes so many by hand."""
+    yield from (_handmade(loss, node, found) for loss in losses[:MOST_SETTINGS])
+    more = len(losses) - MOST_SETTINGS
+    if more > 0:
+        part = losses[-1].name.partition(".")[0]
+        yield Handmade(part, (f"and {more} more",), "not kept", "unknown")
 
 
 def _is_read(document: object) -> bool:
@@ -100,7 +113,22 @@ def _handmade(loss: Loss, node: str, found: Documents) -> Handmade:
     keys, value = place if place is not None else ((key,), None)
     if place is None and loss.was == "absent":
         keys = _keys_of_absent(part, key, found)
-    return _without_secrets(Handmade(part, keys, loss.was, loss.will, loss.was != "absent", value))
+    there = loss.was != "absent"
+    told = Handmade(part, tuple(map(_line, keys)), _line(loss.was), _line(loss.will), there)
+    return _without_secrets(replace(told, value=_as_json(value)))
+
+
+def _line(text: str) -> str:
+    return "".join(c for c in text[:1000] if c.isprintable())
+
+
+def _as_json(value: Any) -> Any:
+    """A value as JSON has it; None for what JSON lacks, and for one without end."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+        return read_json(text) if len(text) <= _LONGEST else None
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _without_secrets(one: Handmade) -> Handmade:
@@ -110,7 +138,7 @@ def _without_secrets(one: Handmade) -> Handmade:
     was = {name: one.was}
     told, told_was = redacted(value), redacted(was)
     if (told, told_was) == (value, was):
-        return one if len(str(one.value)) <= _LONGEST else replace(one, value=None)
+        return one
     hidden = next(iter(told_was.values()))
     return replace(one, value=None, was=shown(str(hidden)), secret=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from appliance.model.rehearsal.handmade import (
     put_into_workload,
     reason_not_made,
 )
+from appliance.model.rehearsal.last_facts import HandmadeSettings, LastFacts, read_last_facts
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.losses import Carrier, Documents, find_losses
 from tests.unit.upgrade.handmade import (
@@ -104,6 +107,13 @@ def test_a_lab_made_from_what_is_kept_loses_the_same(changes: list[Change]) -> N
     assert losses(lab_like(kept(site))) == losses(site)
 
 
+def nested(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
 def of(changes: list[Change]) -> Handmade:
     (one,) = [one for settings in kept(changed(*changes)).values() for one in settings]
     return one
@@ -151,6 +161,27 @@ def test_what_a_lab_cannot_have_is_kept_with_its_name_and_its_reason(
     one = of(changes)
     assert (one.name, reason_not_made(one, ("failSwapOn",))) == (name, reason)
     assert "hunter2" not in repr(one)
+
+
+HOSTILE: dict[str, list[Change]] = {
+    "a date": [kubelet("since", date(2026, 1, 1))],
+    "a number without end": [kubelet("maxPods", 10**400)],
+    "no number": [kubelet("maxPods", float("nan"))],
+    "a command to the terminal": [kubelet("a\x1b[31m", "\x1b[31m")],
+    "half a character": [kubelet("maxPods", "\ud800")],
+    "a text without end": [kubelet("maxPods", "x" * 1_000_000)],
+    "keys without end": [kubelet(f"key{n}", n) for n in range(5000)],
+    "keys that are no text": [kubelet("a", {1: 2, None: 3})],
+    "a deep list": [kubelet("a", nested(3000))],
+}
+
+
+@pytest.mark.parametrize("changes", HOSTILE.values(), ids=HOSTILE)
+def test_whatever_a_worker_writes_what_is_kept_can_be_read_again(changes: list[Change]) -> None:
+    settings = kept(changed(*changes))["w1"]
+    assert 0 < len(settings) <= 201
+    facts = LastFacts("w1", handmade=HandmadeSettings("2026-11-01", settings))
+    assert read_last_facts(json.dumps(facts.as_json())) == facts
 
 
 def test_a_node_whose_files_were_not_read_is_not_said_to_have_no_such_setting() -> None:
