@@ -110,9 +110,12 @@ ROWS = (
     ),
     Row(
         "upgrades",
-        "Kubernetes 1.23.5 becomes 1.23.17 while pods serve, killed at random moments",
-        ("tests/lab/test_upgrade.py",),
-        (*PACKAGE, *LAB, "tests/lab/test_upgrade.py", "tests/lab/support/service_probe.py"),
+        "Kubernetes 1.23.5 becomes 1.23.17 while pods serve, killed at random moments; rehearsed",
+        ("tests/lab/test_upgrade.py", "tests/lab/test_like.py"),
+        (
+            *(*PACKAGE, *LAB, "tests/lab/support/service_probe.py"),
+            *("tests/lab/test_upgrade.py", "tests/lab/test_like.py"),
+        ),
         figures=True,
     ),
     _lab(

@@ -87,11 +87,11 @@ def rehearsal(*runs: RehearsedRun) -> Rehearsal:
     return Rehearsal(like, tuple(not_made(like)), runs, records, [("machine", "a container")])
 
 
-@pytest.mark.parametrize("form", [as_markdown, as_page], ids=["Markdown", "one page"])
-def test_the_report_of_two_runs_is_as_it_was_read(form: Callable[..., str]) -> None:
+@pytest.mark.parametrize(("title", "form"), [("Markdown", as_markdown), ("one page", as_page)])
+def test_the_report_of_two_runs_is_as_it_was_read(title: str, form: Callable[..., str]) -> None:
     made = form(report(rehearsal(FAILED, DONE)))
     assert made.endswith("\n")
-    golden.agree("rehearsal", form.__name__, made)
+    golden.agree("rehearsal/report", title, made)
 
 
 def test_it_names_path_times_losses_gap_and_evidence() -> None:
