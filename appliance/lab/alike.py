@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,12 +30,13 @@ from appliance.model.rehearsal.likeness import Likeness, LikeNode, made_in_lab
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.node_metadata import NodeMetadata
 from appliance.model.upgrade.evidence import Silence
+from appliance.workflows.session.patience import Patience
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.api import KubernetesApi
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.model.site.settings import Node, Site
-    from appliance.workflows.session.ports import Members
+    from appliance.workflows.session.session import Session
 
 COMES_BACK_SECONDS: Final = 240.0
 POLL_SECONDS: Final = 2.0
@@ -55,7 +55,7 @@ class Alike:
         site: the lab's own site.
         nodes: SSH to its nodes.
         api: its Kubernetes API.
-        members: its Node objects.
+        session: of the lab's site: its Node objects, and time.
         note: tells what was made and what was not.
     """
 
@@ -64,13 +64,14 @@ class Alike:
         site: Site,
         nodes: SshNodes,
         api: KubernetesApi,
-        members: Members,
+        session: Session,
         note: Callable[[str], None],
     ) -> None:
         self._site = site
         self._nodes = nodes
         self._api = api
-        self._members = members
+        self._members = session.members
+        self._clock = session.clock
         self._note = note
 
     def make(self, like: Likeness) -> None:
@@ -114,14 +115,14 @@ class Alike:
         ran = "" if part == KUBELET else _hash(self._pod(node, part))
         self._write(node, path, yaml.safe_dump(after, sort_keys=False))
         if part == KUBELET:
-            self._run(node, "systemctl restart kubelet")
+            self._restart_kubelet(node)
             came_back = self._until(lambda: self._kubelet_is_back(node))
         else:
             came_back = self._until(lambda: self._pod_is_back(node, part, ran))
         if not came_back:
             self._write(node, path, before)
             if part == KUBELET:
-                self._run(node, "systemctl restart kubelet")
+                self._restart_kubelet(node)
         self._tell(some, node.name, made=came_back)
 
     def _in_cluster(self, part: str, some: Sequence[Handmade]) -> None:
@@ -142,6 +143,11 @@ class Alike:
         metadata = {k: v for k, v in document["metadata"].items() if k != "resourceVersion"}
         text = json.dumps({**document, "metadata": metadata})
         self._run(node, f"{KUBECTL} replace -f -", stdin=text.encode())
+
+    def _restart_kubelet(self, node: Node) -> None:
+        """Whether it runs then is asked afterwards: systemd refuses what failed too often."""
+        script = "systemctl reset-failed kubelet; systemctl restart kubelet"
+        self._nodes.run_as_root(node, script, timeout=CALL_SECONDS)
 
     def _kubelet_is_back(self, node: Node) -> bool:
         pod = f"{KUBECTL.replace('admin.conf', 'kubelet.conf')} get node {node.name} -o json"
@@ -164,10 +170,10 @@ class Alike:
 
     def _until(self, is_so: Callable[[], bool]) -> bool:
         """Whether it is so, several times in a row: a program that fails starts again and again."""
-        deadline = time.monotonic() + COMES_BACK_SECONDS
+        patience = Patience(self._clock, COMES_BACK_SECONDS)
         in_a_row = 0
-        while time.monotonic() < deadline and in_a_row < TIMES:
-            time.sleep(POLL_SECONDS)
+        while in_a_row < TIMES and not patience.is_over():
+            self._clock.sleep(POLL_SECONDS)
             try:
                 in_a_row = in_a_row + 1 if is_so() else 0
             except (ApplianceError, ValueError, LookupError):

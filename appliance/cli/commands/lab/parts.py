@@ -175,8 +175,8 @@ class LabParts:
         from appliance.lab.alike import Alike
 
         connected = self._app.connect(self.site)
-        parts = (connected.site, connected.nodes, connected.cluster, connected.members)
-        Alike(*parts, self._note).make(like)
+        adapters = (connected.site, connected.nodes, connected.cluster, connected.session())
+        Alike(*adapters, self._note).make(like)
 
 
 def played_all_the_same(manifest: BundleManifest) -> list[str]:
