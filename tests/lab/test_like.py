@@ -16,7 +16,7 @@ import pytest
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
 from tests.lab.support.cluster import kubectl
-from tests.lab.test_upgrade import NEW, SECONDS, TAG, new_bundle, versions
+from tests.lab.support.upgrading import NEW, SECONDS, TAG, new_bundle, versions
 from tests.this_run import OS, lab_down, lab_name
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

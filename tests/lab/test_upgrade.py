@@ -14,31 +14,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up
 from tests.lab.support.api_probe import api_watched
 from tests.lab.support.cluster import kubectl
 from tests.lab.support.service_probe import asking
-from tests.this_run import OS, folder
+from tests.lab.support.upgrading import (
+    NEW,
+    SECONDS,
+    TAG,
+    cordoned,
+    new_bundle,
+    settings,
+    versions,
+    words,
+)
+
+__all__ = ["new_bundle"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-NEW, TAG = "k8s-1.23.17-r1", "v1.23.17"
 KILLS = int(os.environ.get("APPLIANCE_TEST_KILLS", "12"))
-SECONDS = 3600.0
-
-
-@pytest.fixture(scope="module")
-def new_bundle() -> Path:
-    """The bundle of the new release; ``APPLIANCE_TEST_NEW_BUNDLE=DIR`` names one."""
-    if given := os.environ.get("APPLIANCE_TEST_NEW_BUNDLE"):
-        return Path(given)
-    directory = folder() / f"bundle-{NEW}"
-    words = ["bundle", "build", "--release", NEW, "--os", OS, str(directory), "--yes"]
-    succeed(*words, timeout=7200)
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -51,34 +48,6 @@ def old_lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) ->
         lab = LabSite(site.name, site, bundle_directory)
         assert lab.install().returncode == 0
         yield lab
-
-
-def words(lab: LabSite, bundle: Path, *more: str) -> list[str]:
-    """The words of the command."""
-    site = ["--site", str(lab.directory), "--bundle", str(bundle)]
-    return ["cluster", "upgrade", "--to", NEW, *site, *more]
-
-
-def settings(lab: LabSite) -> dict[str, Any]:
-    """What site.yml says."""
-    text = (lab.directory / "group_vars/all/site.yml").read_text()
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
-
-
-def versions(lab: LabSite) -> dict[str, str]:
-    """Node -> the version of its kubelet."""
-    found = json.loads(kubectl(lab, "get nodes -o json"))
-    return {
-        item["metadata"]["name"]: item["status"]["nodeInfo"]["kubeletVersion"]
-        for item in found["items"]
-    }
-
-
-def cordoned(lab: LabSite) -> list[str]:
-    """The nodes that take no pod."""
-    found = json.loads(kubectl(lab, "get nodes -o json"))
-    return [i["metadata"]["name"] for i in found["items"] if i["spec"].get("unschedulable")]
 
 
 def test_the_dry_run_shows_each_node_and_changes_nothing(

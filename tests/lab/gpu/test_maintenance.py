@@ -149,9 +149,11 @@ def _one_part_less(lab: LabSite) -> None:
 
 
 def _all_parts(lab: LabSite) -> None:
+    """Put the parts in again, and boot: a device plugin counts the GPUs once, when it starts."""
     for section in ("memory", "gpus"):
         kept = f"/root/{section}.kept"
         lab.shell("w1", f"test ! -e {kept} || mv {kept} {faults.FACTS}/{section}.json")
+    faults.restart(lab.node("w1"))
 
 
 def _power_on(lab: LabSite) -> None:

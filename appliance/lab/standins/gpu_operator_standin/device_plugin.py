@@ -41,17 +41,17 @@ CONFIG_SECONDS = 5.0
 
 
 class Offer:
-    """One resource and its devices."""
+    """One resource and its devices, counted once: the real one counts when it registers."""
 
     def __init__(self, resource: str, node: str, replicas: int) -> None:
         self.resource = resource
         self.socket = FOLDER / f"standin-{resource.rpartition('/')[2].replace('.', '-')}.sock"
-        self._node = node
+        self._gpus = gpus_of(node, FACTS)
         self._replicas = replicas
 
     def gpus(self) -> list[Gpu]:
-        """Return the node's GPUs as they are now."""
-        return gpus_of(self._node, FACTS)
+        """Return the GPUs that the node had when this offer began."""
+        return list(self._gpus)
 
     def devices(self) -> list[tuple[str, str]]:
         """Return each device's name and health."""

@@ -1,0 +1,64 @@
+"""The upgrade of a lab: its command, its bundle, and what is asked of the cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.commands import succeed
+from tests.lab.conftest import LabSite
+from tests.lab.support.cluster import kubectl
+from tests.this_run import OS, folder
+
+NEW, TAG = "k8s-1.23.17-r1", "v1.23.17"
+SECONDS = 3600.0
+
+
+@pytest.fixture(scope="module")
+def new_bundle() -> Path:
+    """The bundle of the new release; ``APPLIANCE_TEST_NEW_BUNDLE=DIR`` names one."""
+    if given := os.environ.get("APPLIANCE_TEST_NEW_BUNDLE"):
+        return Path(given)
+    directory = folder() / f"bundle-{NEW}"
+    words = ["bundle", "build", "--release", NEW, "--os", OS, str(directory), "--yes"]
+    succeed(*words, timeout=7200)
+    return directory
+
+
+def words(lab: LabSite, bundle: Path, *more: str) -> list[str]:
+    """The words of the command."""
+    site = ["--site", str(lab.directory), "--bundle", str(bundle)]
+    return ["cluster", "upgrade", "--to", NEW, *site, *more]
+
+
+def settings(lab: LabSite) -> dict[str, Any]:
+    """What site.yml says."""
+    text = (lab.directory / "group_vars/all/site.yml").read_text()
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def versions(lab: LabSite) -> dict[str, str]:
+    """Node -> the version of its kubelet."""
+    found = json.loads(kubectl(lab, "get nodes -o json"))
+    return {
+        item["metadata"]["name"]: item["status"]["nodeInfo"]["kubeletVersion"]
+        for item in found["items"]
+    }
+
+
+def cordoned(lab: LabSite) -> list[str]:
+    """The nodes that take no pod."""
+    found = json.loads(kubectl(lab, "get nodes -o json"))
+    return [i["metadata"]["name"] for i in found["items"] if i["spec"].get("unschedulable")]
+
+
+def api_version(lab: LabSite) -> str:
+    """The version of the API server, as it says."""
+    found: dict[str, Any] = json.loads(kubectl(lab, "version -o json"))
+    return str(found["serverVersion"]["gitVersion"])
