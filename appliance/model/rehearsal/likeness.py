@@ -14,8 +14,10 @@ from appliance.model.documents.typed_json import Line, NodeName, read_typed
 from appliance.model.rehearsal.handmade import KUBELET, Handmade, names_file, reason_not_made
 from appliance.model.rehearsal.kinds import Represented, one_of_each
 from appliance.model.rehearsal.last_facts import LastCluster, LastFacts
+from appliance.model.rehearsal.site_window import Took, taken
 from appliance.model.site import groups
 from appliance.model.site.settings import Node, Site
+from appliance.model.state.journal import Record
 from appliance.model.support.redaction import redacted
 
 SCHEMA: Final = 1
@@ -65,6 +67,7 @@ class Likeness:
         cluster: hand-made settings of the cluster as a whole.
         differences: what the lab has otherwise than the site, one sentence each.
         kubelet: ``kubernetes.kubelet`` of the site's site.yml.
+        took: how long steps took on the site, by its journal.
     """
 
     site: Line
@@ -73,6 +76,12 @@ class Likeness:
     cluster: tuple[Handmade, ...] = ()
     differences: tuple[str, ...] = ()
     kubelet: Mapping[str, Any] = field(default_factory=dict)
+    took: tuple[Took, ...] = ()
+
+    @property
+    def stands_for(self) -> Mapping[str, tuple[str, ...]]:
+        """Node -> the workers of its kind that are not in the lab."""
+        return {node.name: node.stands_for for node in self.nodes if node.stands_for}
 
     @property
     def gpus(self) -> Mapping[str, int]:
@@ -112,6 +121,7 @@ class SeenSite:
         kubernetes: the version of its release, e.g. ``v1.23.5``.
         nodes: node -> its last facts.
         cluster: None: no look has seen it.
+        records: of its journal.
     """
 
     site: Site
@@ -119,6 +129,7 @@ class SeenSite:
     kubernetes: str
     nodes: Mapping[str, LastFacts]
     cluster: LastCluster | None = None
+    records: Sequence[Record] = ()
 
 
 def plan_likeness(found: SeenSite) -> Likeness:
@@ -147,6 +158,7 @@ def plan_likeness(found: SeenSite) -> Likeness:
         cluster.settings if cluster else (),
         tuple(_differences(found, nodes, workers)),
         carried_kubelet(found.site),
+        taken(found.records),
     )
 
 

@@ -91,6 +91,13 @@ def _outcome(found: UpgradeResult | None) -> str:
     return "every node has the release"
 
 
+def _of_the_site(like: Likeness, found: UpgradeResult) -> str:
+    from appliance.model.rehearsal.site_window import site_window
+
+    plan, measured = found.plan, found.clock.measured
+    return site_window(plan, like.stands_for, like.took, measured).sentence()
+
+
 def _write(
     connected: SiteSession,
     lab: tuple[RehearsalFiles, Likeness],
@@ -123,6 +130,7 @@ def _write(
         gates=judged(found.gates) if found else (),
         accepted=accepted,
         window=found.clock.of_plan(found.plan).sentence() if found else "",
+        site_window=_of_the_site(like, found) if found else "",
         api=watch.watched(),
     )
     played = [

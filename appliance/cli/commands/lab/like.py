@@ -94,8 +94,9 @@ def likeness_of(app: Application, directory: Path, release: str | None) -> Liken
         show_warnings(list(kept.unread))
     name = release or site.settings.appliance_release
     kubernetes = load_release(name).versions.kubernetes
-    seen = SeenSite(site, name, f"v{kubernetes.removeprefix('v')}", kept.nodes, kept.cluster)
-    return plan_likeness(seen)
+    version = f"v{kubernetes.removeprefix('v')}"
+    records = app.journal(directory).read()
+    return plan_likeness(SeenSite(site, name, version, kept.nodes, kept.cluster, records))
 
 
 def _require_bundle(parts: LabParts, like: Path) -> None:

@@ -101,6 +101,7 @@ class RehearsedRun:
         path: the releases on the way.
         accepted: names of settings whose loss was accepted.
         window: the forecast of the whole, in words.
+        site_window: the same for the site, by its own journal.
     """
 
     run: RunId
@@ -113,6 +114,7 @@ class RehearsedRun:
     gates: tuple[Judged, ...] = ()
     accepted: tuple[Line, ...] = ()
     window: str = ""
+    site_window: str = ""
     api: ApiWatched = field(default_factory=ApiWatched)
 
     def as_json(self) -> dict[str, Any]:

@@ -61,6 +61,10 @@ def _summary(found: Rehearsal) -> Iterator[Block]:
             ("runs of the command", str(len(runs))),
             ("time of all runs", _words(took)),
             ("first forecast", next((run.window for run in runs if run.window), "none")),
+            (
+                "forecast for the site, workers one by one",
+                next((run.site_window for run in runs if run.site_window), "none"),
+            ),
             ("longest time without API", _longest(runs)),
         ),
     )
