@@ -58,6 +58,10 @@ class ClusterError(ApplianceError):
     """The Kubernetes API answered with an error after the first change."""
 
 
+class ClusterRefused(ClusterError):
+    """The Kubernetes API refused for good: the same request gets the same answer."""
+
+
 class StepNotVerified(ApplianceError):
     """A step ran without error, but its post-condition was not observed."""
 

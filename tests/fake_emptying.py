@@ -11,9 +11,10 @@ class FakeEmptying:
     def __init__(self) -> None:
         self.emptied: list[str] = []
         self.stuck: ApplianceError | None = None
+        self.losses: tuple[str, ...] = ()
 
     def forecast(self, name: str) -> tuple[str, ...]:
-        return (f"pod default/web moves from {name}",)
+        return (f"pod default/web moves from {name}", *self.losses)
 
     def empty(self, name: str) -> None:
         if self.stuck:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.cluster.certificates import RenewalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
+    from appliance.workflows.gpu.look import GpuUpgradeResult
     from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
@@ -259,6 +260,39 @@ class SiteSession(Wiring):
         )
         return upgrade(request, session, self.opened(confirm))
 
+    def upgrade_gpus(
+        self,
+        progress: Observer,
+        drain: Drain,
+        confirm: Callable[[GpuUpgradeResult], bool],
+        *,
+        to: str = "",
+        allow_outage: bool = False,
+        dry_run: bool = False,
+    ) -> GpuUpgradeResult:
+        """Upgrade the GPU stack; ``to``: the release that is written into site.yml; empty: none."""
+        from appliance.adapters.site.release_choice import choose_release, require_choosable
+        from appliance.workflows.gpu.look import GpuUpgradeRequest
+        from appliance.workflows.gpu.upgrade import COMMAND, gpu_upgrade
+
+        if to and not dry_run:
+            require_choosable(self.site.directory, to)
+        desired = self.load_desired()
+        request = GpuUpgradeRequest(
+            desired,
+            self.run(COMMAND, desired.bundle_digest),
+            writes_release=bool(to),
+            allow_outage=allow_outage,
+            dry_run=dry_run,
+            pausing=lambda: pausing(lambda: progress.note(PAUSES)),
+        )
+        session = dataclasses.replace(
+            self.session(progress, request.run, plays=True),
+            drain=drain,
+            choose_release=lambda release: choose_release(self.site.directory, release),
+        )
+        return gpu_upgrade(request, session, self.opened(confirm))
+
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False
     ) -> RoleResult:
@@ -275,15 +309,18 @@ class SiteSession(Wiring):
         confirm: Callable[[UpgradePlan], bool],
         *,
         dry_run: bool = False,
+        abandon: bool = False,
     ) -> RunaiUpgradeResult:
-        """Upgrade Run:ai to the vendor bundle of the site; one changing command at a time."""
+        """Upgrade Run:ai to the vendor bundle of the site, or drop an upgrade that began."""
+        from appliance.workflows.runai.abandon import abandon_upgrade
         from appliance.workflows.runai.upgrade import COMMAND, RunaiUpgradeRequest, upgrade_runai
 
         desired = self.load_desired()
         run = self.run(COMMAND, desired.bundle_digest)
         request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
         session = self.session(progress, run, plays=True)
-        return upgrade_runai(request, session, self.opened(confirm))
+        workflow = abandon_upgrade if abandon else upgrade_runai
+        return workflow(request, session, self.opened(confirm))
 
     def install_runai_cli(
         self,

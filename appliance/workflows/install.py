@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import BundleRefused, ClusterError, StepNotVerified
-from appliance.model.bundle.faults import cure
-from appliance.model.components.artifacts.unmet import mirrored
+from appliance.errors import ClusterError, StepNotVerified
 from appliance.model.components.base.component import Step
 from appliance.model.components.node_metadata.node_roles import RolesPlan, plan_inventory
 from appliance.model.node.membership import to_keep
@@ -29,15 +27,20 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.roles import inventory_roles
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan, PlannedStep
+from appliance.workflows.bundle.at_hand import copied_bundle, require_bundle, vouch
 from appliance.workflows.node.baselines import Acceptances, settle, spread
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import (
+    differing,
+    is_late,
+    require_confirmed,
+    require_same_plan,
+)
 from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import Survey, refuse, survey
 
 if TYPE_CHECKING:
-    from appliance.workflows.session.ports import Bundle
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS = 0.5
@@ -76,9 +79,18 @@ class InstallResult:
 
 
 def install(
-    request: InstallRequest, ports: Session, confirm: Callable[[Plan], bool]
+    request: InstallRequest,
+    ports: Session,
+    confirm: Callable[[Plan], bool],
+    ask_again: Callable[[], InstallRequest] | None = None,
 ) -> InstallResult:
     """Run what the plan says, and verify each step before the next.
+
+    Args:
+        request: what was asked for.
+        ports: the session.
+        confirm: is shown the plan.
+        ask_again: makes the request of what is observed under the lock, after a late answer.
 
     Raises:
         NodeUnreachable: a node could not be reached; nothing was changed.
@@ -90,96 +102,41 @@ def install(
         StepNotVerified: a step ran, but its post-condition is not met.
         Interrupted: Ctrl-C.
     """
-    found = survey(request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope)
+    found, observed_at = _survey(request, ports), ports.clock.monotonic()
     if request.dry_run:
         return InstallResult(found.plan, found.observed)
     if not found.plan.steps:
-        _vouch(request.desired, found.observed, ports)
+        vouch(request.desired, found.observed, ports)
         settle(request.desired, found.observed, ports.archive)
         return InstallResult(found.plan, found.observed)
     refuse(found.plan.refusals)
-    _require_bundle(found, request, ports)
+    require_bundle(found, request.desired, ports)
     require_confirmed(confirm(found.plan))
     for fault in found.plan.left_out:
         ports.observer.note(f"left out (the other nodes continue): {fault.reason}")
     ports.observer.planned(found.plan, ports.journal.durations())
     with ports.lock:
+        if is_late(ports.clock, observed_at):
+            request = ask_again() if ask_again else request
+            found = _as_shown(found, _survey(request, ports), request, ports)
         return _Run(request, ports, found).carry_out()
 
 
-def is_bundle_copied(found: Survey, desired: Desired) -> bool:
-    """Whether the plan copies a bundle; a complete one on the services node is not copied again."""
-    services = desired.site.services_node.name
-    return any(
-        services in planned.nodes and any(mirrored(found.observed.node_facts[services], desired))
-        for planned in found.plan.steps
-        if BY_NAME[planned.name].gives_bundle
-    )
+def _survey(request: InstallRequest, ports: Session) -> Survey:
+    return survey(request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope)
 
 
-def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> None:
-    """Check the bundle if the services node needs it, or if the site has no other bundle.
+def _as_shown(shown: Survey, now: Survey, request: InstallRequest, ports: Session) -> Survey:
+    """What is observed now, where it leads to the plan that was shown.
 
     Raises:
-        BundleRefused: no bundle, another release or OS, or damaged.
+        PreflightFailed, Refused: it does not; nothing was changed.
     """
-    services = request.desired.site.services_node.name
-    needed = is_bundle_copied(found, request.desired)
-    release, site = request.desired.release.name, request.desired.site.settings
-    build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
-    if ports.bundle is None:
-        if needed or request.desired.manifest is None:
-            raise BundleRefused(
-                f"{services}: the site needs the bundle of release {release}: --bundle is missing",
-                hint=f"appliance install --bundle DIR (to build it: {build})",
-            )
-        return
-    manifest = ports.bundle.manifest
-    if (manifest.release, manifest.os) != (release, site.operating_system):
-        raise BundleRefused(
-            f"{services}: found the bundle {ports.bundle.directory} of {manifest.release} for "
-            f"{manifest.os}, expected {release} for {site.operating_system}, as the site says",
-            hint=f"pass the right bundle with --bundle, or build it: {build}",
-        )
-    if not needed:
-        return
-    _require_base(services, found.observed, ports.bundle)
-    ports.observer.note("checking every byte of the bundle")
-    faults = ports.bundle.faults()
-    if faults:
-        raise BundleRefused(
-            f"{services}: the bundle {ports.bundle.directory} is damaged: {faults[0]}",
-            hint=cure(
-                ports.bundle.directory, manifest, faults, delta=ports.bundle.delta is not None
-            ),
-            details=[str(fault) for fault in faults[1:]],
-        )
-
-
-def _require_base(services: str, observed: Observed, bundle: Bundle) -> None:
-    """Refuse a delta where the services node has no bundle at all that it could complete.
-
-    Raises:
-        BundleRefused: it holds none.
-    """
-    if bundle.delta is None or observed.node_facts[services].at("artifacts.present"):
-        return
-    manifest = bundle.manifest
-    raise BundleRefused(
-        f"{services}: the bundle {bundle.directory} is a delta {bundle.delta.words(manifest)}, and "
-        "no bundle is stored on the node",
-        hint="bring the whole bundle: appliance bundle build "
-        f"--release {manifest.release} --os {manifest.os} DIR",
-    )
-
-
-def _vouch(desired: Desired, observed: Observed, ports: Session) -> None:
-    """Write down which bundle was handed over, where the services node holds it."""
-    services = observed.node_facts.get(desired.site.services_node.name)
-    if ports.bundle is None or desired.bundle_digest is None or services is None:
-        return
-    if services.at("artifacts.bundle_digest") == desired.bundle_digest:
-        ports.handed_over(desired.bundle_digest)
+    refuse(now.plan.refusals)
+    lines = [(*one.plan.outline(), *copied_bundle(one, request.desired)) for one in (shown, now)]
+    require_same_plan(request.run, differing(*lines))
+    ports.observer.note("the answer came late: the plan was made again, and is the same")
+    return now
 
 
 class _Run:
@@ -196,14 +153,14 @@ class _Run:
     def carry_out(self) -> InstallResult:
         ran, ports = [], self._ports
         self._recorder.begin()
-        _vouch(self._desired, self._observed, ports)
+        vouch(self._desired, self._observed, ports)
         self._keep()
         for planned in self._plan.steps:
             reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
             self._step(planned, reasons)
             ran.append(planned.name)
             if BY_NAME[planned.name].gives_bundle:
-                _vouch(self._desired, self._observed, ports)
+                vouch(self._desired, self._observed, ports)
         settle(self._desired, self._observed, ports.archive)
         accepting = Acceptances(self._request.run, ports.archive, ports.clock, ports.observer)
         accepting.accept(self._desired, self._observed, self._request.accept)

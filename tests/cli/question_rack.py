@@ -23,6 +23,7 @@ from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
 from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.certificates.rack import ends
+from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
@@ -39,7 +40,7 @@ class Rack(Converged):
         self.drain = FakeDrain(self.clock)
         self.jumpbox: Jumpbox = DONE
         self.trusted: dict[Any, Any] = {}
-        self.upgraded: UpgradeRack | None = None
+        self.upgraded: UpgradeRack | GpuRack | None = None
 
     def _take_effect(self, play: Any) -> None:
         effect = Converged if play.playbook == "access" else FakeRack
@@ -154,10 +155,20 @@ def ends_soon(rack: Rack) -> None:
 
 
 def has_an_older_runai(rack: Rack) -> None:
-    rack.upgraded = UpgradeRack()
-    site = replace(rack.upgraded.desired.site, directory=rack.desired.site.directory)
-    rack.upgraded.desired = rack.desired = replace(rack.upgraded.desired, site=site)
-    rack.documents, rack.cluster = rack.upgraded.documents, rack.upgraded.cluster
+    found = UpgradeRack()
+    site = replace(found.desired.site, directory=rack.desired.site.directory)
+    rack.upgraded, found.desired = found, replace(found.desired, site=site)
+    rack.desired = found.desired
+    rack.documents, rack.cluster = found.documents, found.cluster
+
+
+def has_an_older_gpu_operator(rack: Rack) -> None:
+    """The drivers are the bundle's, so no node goes out of service."""
+    wanted = samples.desired(samples.site(1, 2, gpu={}))
+    found = GpuRack(wanted, DRIVER)
+    site = replace(wanted.site, directory=rack.desired.site.directory)
+    rack.upgraded, rack.desired = found, replace(wanted, site=site)
+    rack.documents, rack.cluster = found.documents, found.cluster
 
 
 def almost_upgraded(rack: Rack) -> None:

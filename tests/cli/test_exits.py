@@ -17,6 +17,7 @@ CODES = {
     errors.ApplianceError: 1,
     errors.PlaybookFailed: 1,
     errors.ClusterError: 1,
+    errors.ClusterRefused: 1,
     errors.StepNotVerified: 1,
     errors.BuildFailed: 1,
     errors.LabError: 1,

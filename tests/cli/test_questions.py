@@ -30,6 +30,7 @@ from tests.cli.question_rack import (
     as_it_is,
     ends_soon,
     has_a_role,
+    has_an_older_gpu_operator,
     has_an_older_runai,
     in_maintenance,
     loose,
@@ -37,6 +38,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
+from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
 Capture = pytest.CaptureFixture[str]
@@ -47,6 +49,7 @@ ASKED = "and then it asks"
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
+    ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "maintain"): (("w2",), as_it_is, True),
@@ -248,3 +251,24 @@ def test_nodes_stand_one_below_the_other_also_those_that_the_inventory_has_not(r
         "           old, not in hosts.yml",
     ]
     assert about_nodes(rack.desired.site, ()) == header(rack)
+
+
+def test_an_upgrade_of_runai_is_dropped_by_a_command_of_its_own(
+    rack: Rack, asked: Callable[..., list[str]], capsys: Capture
+) -> None:
+    has_an_older_runai(rack)
+    upgraded = rack.upgraded
+    assert isinstance(upgraded, UpgradeRack)
+    site = ("--site", str(rack.desired.site.directory))
+    assert run(["runai", "upgrade", "--abandon", *site, "--yes"]) == 0
+    assert "nothing to do: no upgrade of Run:ai is open" in capsys.readouterr().out
+    source = upgraded.installed.record()
+    upgraded.runai["upgrade"] = {
+        **{"source": source, "target_sha256": "a" * 64, "target_version": "2.8.2"},
+        "revisions": {"runai-backend": 1, "runai-cluster": 1},
+    }
+    lines = asked("runai", "upgrade", "--abandon")
+    assert "cp1: the upgrade from Run:ai 2.7.1 to 2.8.2 is dropped" in lines
+    capsys.readouterr()
+    assert run(["runai", "upgrade", "--abandon", *site, "--yes"]) == 0
+    assert "verified: the upgrade to Run:ai 2.8.2 was dropped" in capsys.readouterr().out

@@ -89,3 +89,14 @@ def test_an_unknown_release_is_refused(tmp_path: Path, capsys: Capture) -> None:
     words = ["runai", "inspect", "--release", "none", str(tiny_bundle("2.7.1", tmp_path))]
     assert run(words) == 3
     assert "none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["README.md", "--abandon"]])
+def test_an_upgrade_takes_either_a_file_or_the_word_that_drops_it(
+    words: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("")
+    (tmp_path / "hosts.yml").write_text("")
+    assert run(["runai", "upgrade", *words, "--site", str(tmp_path)]) == 2
+    assert "give either FILE or --abandon" in capsys.readouterr().err

@@ -47,12 +47,12 @@ def test_an_upgrade_is_shown_made_and_taken_back(machine: Machine, capsys: Captu
     assert upgrade(machine, "--dry-run") == 0
     assert machine.in_use() == OLD
     site = str(copy_of_good(machine.folder / "rack7"))
-    assert upgrade(machine, "--site", site, "--yes") == 0
+    assert upgrade(machine, "--site", site, "--yes", "--unsigned") == 0
     assert machine.in_use() == NEW
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
         patch.setattr(place, "__version__", NEW)
-        assert upgrade(machine, "--yes") == 0
+        assert upgrade(machine, "--yes", "--unsigned") == 0
         assert run(["self", "upgrade", "--back", "--dry-run"]) == 0
         assert machine.in_use() == NEW
         assert run(["self", "upgrade", "--back", "--yes"]) == 0
@@ -63,7 +63,7 @@ def test_an_upgrade_is_shown_made_and_taken_back(machine: Machine, capsys: Captu
 def test_json_says_the_same_before_and_after(machine: Machine, capsys: Capture) -> None:
     assert upgrade(machine, "--dry-run", "--output", "json") == 0
     planned = json.loads(capsys.readouterr().out)
-    assert upgrade(machine, "--yes", "--output", "json") == 0
+    assert upgrade(machine, "--unsigned", "--yes", "--output", "json") == 0
     done = json.loads(capsys.readouterr().out)
     assert (planned.pop("outcome"), done.pop("outcome")) == ("planned", "switched")
     assert planned == done
@@ -74,8 +74,17 @@ def test_json_says_the_same_before_and_after(machine: Machine, capsys: Capture) 
 def test_without_a_terminal_it_is_refused_before_the_first_change(
     machine: Machine, capsys: Capture
 ) -> None:
-    assert upgrade(machine) == 3
+    assert upgrade(machine, "--unsigned") == 3
     assert "confirmation needed" in capsys.readouterr().err
+    assert not list(machine.folder.glob("tool-*"))
+
+
+def test_yes_alone_accepts_no_bundle_that_nobody_signed(machine: Machine, capsys: Capture) -> None:
+    assert upgrade(machine, "--yes") == 3
+    said = capsys.readouterr().err
+    assert "found its signature none, expected one by an allowed signer" in said
+    assert "--unsigned" in said
+    assert machine.in_use() == OLD
     assert not list(machine.folder.glob("tool-*"))
 
 
@@ -105,6 +114,7 @@ def test_a_bundle_that_no_allowed_signer_signed_is_refused(
         (["--back", "--bundle", "B"], "--back and --bundle exclude each other"),
         (["--back", "--downgrade-to", "0.1.0"], "--back and --downgrade-to exclude each other"),
         ([], "give --bundle DIR, or --back"),
+        (["--back", "--unsigned"], "--back and --unsigned exclude each other"),
     ],
 )
 def test_what_contradicts_itself_is_a_usage_error(
@@ -119,7 +129,7 @@ def test_an_earlier_version_has_to_be_named(machine: Machine, capsys: Capture) -
     words = ["self", "upgrade", "--bundle", str(machine.folder / "older"), "--yes"]
     assert run(words) == 3
     assert "--downgrade-to 0.0.9" in capsys.readouterr().err
-    assert run([*words, "--downgrade-to", "0.0.9"]) == 0
+    assert run([*words, "--downgrade-to", "0.0.9", "--unsigned"]) == 0
     assert machine.in_use() == "0.0.9"
 
 

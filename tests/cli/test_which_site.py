@@ -19,6 +19,7 @@ CHANGING = {
     ("node", "add"): ("w3",),
     ("cluster", "certificates", "renew"): (),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
+    ("gpu", "upgrade"): (),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),
     ("node", "rejoin"): ("gpu1",),

@@ -83,6 +83,10 @@ QUORUM: Final = Evidence(
 )
 EVICTION: Final = Evidence("the API's own budgets decide; asked for a node that is to be emptied")
 PROOF: Final = Evidence("a namespace, pod, class or volume of a fixed name or claim of our own")
+OPERANDS: Final = Evidence(
+    "a pod of a DaemonSet of the operator's namespace, of an older template, on a cordoned node",
+    f"{_MODULES}/test_gpu_operands_renewed.py::test_a_node_that_takes_pods_is_refused",
+)
 CREDENTIALS: Final = Evidence("the token and certificate key that this join made, by their id")
 HELM: Final = Evidence("a secret of our own name; a release's revision that never got deployed")
 SHA: Final = Evidence("a folder of ours named by 64 hex digits of the bundle")

@@ -33,6 +33,7 @@ from tests.contract.deletion_evidence import (
     NGINX,
     NODE_AND_TOKEN,
     NODE_OBJECT,
+    OPERANDS,
     OUR_LOGIN,
     PLACED,
     POLICY,
@@ -321,6 +322,7 @@ PLACES: Final[Places] = {
         "_write: os.replace": WRITE,
         "_write: unlink": TEMPORARY,
     },
+    "roles/gpu_operator/library/gpu_operands_renewed.py": {"converge: argv delete": OPERANDS},
     "roles/nfs_volumes/library/storage_class_made_again.py": {"converge: argv delete": PROOF},
     "roles/nfs_volumes/library/volume_write_test.py": {"remove: argv delete": PROOF},
     "roles/node_reset/module_utils/reset_evidence.py": {

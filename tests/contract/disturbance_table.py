@@ -69,6 +69,11 @@ KEPT_MARKS: Final = Evidence(
     "test_taints_are_put_back_beside_those_that_came_meanwhile",
 )
 EMPTIED: Final = Evidence("the workflow emptied the node, and its Node tells of the maintenance")
+RESTARTED: Final = Evidence(
+    "the workflow emptied the node, and its kernel has loaded another driver than the bundle's",
+    "tests/unit/gpu/test_upgrade_workflow.py::"
+    "test_the_operator_comes_first_and_then_each_node_on_its_own",
+)
 SWAP: Final = Evidence(
     "units of swap that a lab does not share; the old fstab is kept",
     f"{_MODULES}/test_host_base.py::test_active_swap_is_turned_off_and_its_units_masked",
@@ -186,6 +191,7 @@ PLACES: Final[Places] = {
         "push: write_text": STATE,
         "single_layout: write_text": (STATE, 2),
     },
+    "roles/gpu_driver/tasks/upgrade.yml": {"reboot_command: systemctl reboot": RESTARTED},
     "roles/host_base/library/kernel_sysctls.py": {
         "bring: open w": KERNEL,
     },

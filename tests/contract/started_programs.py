@@ -32,7 +32,8 @@ NO_PROGRAMS = words(
     " container image init look present read rw server values kubelet.service packages"
     " /etc/environment saved"
     # In pods, where the image brings them, or the script makes them itself.
-    " /bin/busybox addresses nslookup grep tr nc httpd sleep pg_dump /usr/local/bin/kube-proxy"
+    " /bin/busybox addresses nslookup grep tr nc httpd sleep pg_dump psql pg_dumpall env"
+    " /usr/local/bin/kube-proxy"
 )
 # Beside this Python, in the same virtual environment: what pip installed, no package.
 OF_PYTHON = words("ansible-vault")
@@ -48,7 +49,12 @@ BUILTINS = words(
     " read return set shift test times trap true type ulimit umask unset wait kill"
 )
 # Ansible's modules that start programs where they run, and those that start none.
-MODULES = {"systemd_service": "systemctl", "known_hosts": "ssh-keygen"}
+MODULES = {
+    "systemd_service": "systemctl",
+    "known_hosts": "ssh-keygen",
+    # Told by its argument `reboot_command`.
+    "reboot": "systemctl",
+}
 HARMLESS = words(
     "assert blockinfile copy fail file find import_playbook import_role import_tasks include_role"
     " include_tasks set_fact slurp stat template uri wait_for"

@@ -41,7 +41,7 @@ CHANGING = {
     ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
     ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
-    ("runai", "upgrade"),
+    ("runai", "upgrade"), ("gpu", "upgrade"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

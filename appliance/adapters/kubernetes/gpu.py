@@ -9,6 +9,7 @@ from appliance.adapters.kubernetes.connection.client import ApiRefused
 from appliance.adapters.kubernetes.objects import pod_of
 from appliance.model.components.gpu.operator import NAMESPACE, RELEASE
 from appliance.model.state.cluster.cluster import Discovery, GpuOperator, GpuStack
+from appliance.model.state.cluster.pods import TEMPLATE_LABEL
 
 Call = Callable[..., Any]
 # What the chart labels the operator's Deployment with, in whichever namespace it is.
@@ -70,15 +71,29 @@ def read_gpu_stack(
         call: makes one request.
         operators: every one of the cluster.
     """
-    from kubernetes.client import CoreV1Api
+    from kubernetes.client import AppsV1Api, CoreV1Api
 
     policies = _policies(client, call)
     pods = call(CoreV1Api(client).list_namespaced_pod, NAMESPACE).items
+    revisions = call(AppsV1Api(client).list_namespaced_controller_revision, NAMESPACE).items
     return GpuStack(
         state=state_of(policies),
         version=next((one.version for one in operators if one.namespace == NAMESPACE), None),
         pods=tuple(pod_of(item) for item in pods),
+        templates=templates_of(revisions),
     )
+
+
+def templates_of(revisions: Iterable[Any]) -> dict[str, str]:
+    """DaemonSet -> hash of its newest template."""
+    found: dict[str, tuple[int, str]] = {}
+    for item in revisions:
+        digest = (item.metadata.labels or {}).get(TEMPLATE_LABEL, "")
+        for owner in item.metadata.owner_references or ():
+            newest = found.get(owner.name, (-1, ""))
+            if owner.kind == "DaemonSet" and item.revision > newest[0]:
+                found[owner.name] = (item.revision, digest)
+    return {name: digest for name, (_, digest) in found.items()}
 
 
 def _policies(client: Any, call: Call) -> list[Mapping[str, Any]]:

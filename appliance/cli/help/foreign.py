@@ -64,7 +64,6 @@ FOREIGN: Final[Mapping[str, str]] = {
     "help": "Did you mean: appliance --help, or for the pages: appliance docs",
     "man": "Did you mean: appliance docs",
     "doc": "Did you mean: appliance docs",
-    "gpu": "Did you mean: appliance docs gpu",
     "node replace": "Did you mean: appliance node add NODE --replace OLD",
     "node label": "Did you mean: appliance node role set NODE --role gpu",
     # Not --shutdown: a machine that is off does not come back by itself.

@@ -7,7 +7,7 @@ machine that was accepted (:mod:`.machine_identity`), or asking it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.state.facts.identity import identity_of
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Look
+
+NO_ANSWER: Final = "no answer"
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,13 @@ class AnsweringMachine:
     address: str
     answer: str
 
+    @property
+    def claim(self) -> str:
+        """Who it says it is; why it did not answer is left out, for that changes by the minute."""
+        unknown = self.answer.startswith(("unknown", NO_ANSWER))
+        said = self.answer.partition(": ")[0] if unknown else self.answer
+        return f"{self.node}, {self.address}: {said}"
+
 
 def answering(node: Node, look: Look) -> AnsweringMachine:
     """The machine at a node's address; unknown, with the reason, if it was not read."""
@@ -40,7 +49,7 @@ def answering(node: Node, look: Look) -> AnsweringMachine:
         return AnsweringMachine(node.name, node.ip, "unknown: not inspected")
     # A machine that answers without identifying itself is not the same as no answer.
     there = fault.answers or fault.deceives or fault.logged_in
-    what = "unknown: a machine answers, but was not identified" if there else "no answer"
+    what = "unknown: a machine answers, but was not identified" if there else NO_ANSWER
     reason = fault.reason.removeprefix(f"{node.name}: ")
     return AnsweringMachine(node.name, node.ip, f"{what}: {reason}")
 

@@ -10,6 +10,7 @@ from appliance.model.components.base.component import (
     cluster_members,
     control_plane_nodes,
 )
+from appliance.model.components.gpu.operator import gpu_nodes
 from appliance.model.plan.components import COMPONENTS
 from appliance.model.site.settings import Node, Site
 
@@ -73,6 +74,21 @@ KUBERNETES_UPGRADE = Step(
     command=UPGRADE,
     disturbs="etcd and the API server of one node after the other restart; each node is emptied",
 )
+
+
+def _gpu_nodes(site: Site) -> tuple[Node, ...]:
+    return (*site.control_plane, *gpu_nodes(site)) if site.settings.gpu is not None else ()
+
+
+# Its workflow decides which node gets what, and verifies each.
+GPU_UPGRADE = Step(
+    "gpu_upgrade",
+    "the GPU Operator and the drivers are those of the bundle",
+    _gpu_nodes,
+    None,
+    command="gpu upgrade",
+    disturbs="the operator's pods restart; each node with GPUs is emptied, and may restart",
+)
 STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
@@ -84,6 +100,7 @@ STEPS: tuple[Step, ...] = (
     RUNAI_ROLLBACK,
     KUBERNETES_IMAGES,
     KUBERNETES_UPGRADE,
+    GPU_UPGRADE,
 )
 BY_NAME = {step.name: step for step in STEPS}
 INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

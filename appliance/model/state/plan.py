@@ -136,3 +136,19 @@ class Plan:
     def step(self, name: str) -> PlannedStep | None:
         """Return the planned step of that name, or None when it is not planned."""
         return next((step for step in self.steps if step.name == name), None)
+
+    def outline(self) -> tuple[str, ...]:
+        """What a person agrees to, one line for each thing; the reasons may change meanwhile."""
+        choice = self.choice
+        actions = ((node, act) for node, act in choice.actions.items() if act != "none")
+        return (
+            *(f"step {step.name}: {', '.join(step.nodes)}" for step in self.steps),
+            *(
+                f"step {step.name} disturbs: {text}"
+                for step in self.steps
+                for text in step.disturbs
+            ),
+            *(f"{node}: kubeadm {action}" for node, action in sorted(actions)),
+            *(f"{node}: its old Node object is deleted" for node in sorted(choice.stale)),
+            *(f"{fault.node}: is left out" for fault in self.left_out),
+        )

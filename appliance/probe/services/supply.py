@@ -164,14 +164,18 @@ def _upgrade(source: Source) -> Optional[Dict[str, Any]]:
     record = source.document(UPGRADE)
     if not isinstance(record, dict):
         return None
-    dump = record.get("dump")
-    dump = dump if isinstance(dump, dict) else {}
-    path = str(dump.get("path") or "")
+    others = record.get("others")
+    dumps = [record.get("dump"), *(others if isinstance(others, list) else [])]
+    return dict(record, dump_is_there=all(_is_whole(source, dump) for dump in dumps))
+
+
+def _is_whole(source: Source, dump: Any) -> bool:
+    """Return whether a dump has the size that was noted."""
+    path = str(dump.get("path") or "") if isinstance(dump, dict) else ""
     try:
-        size = source.path(path).stat().st_size if path.startswith("/") else None
+        return path.startswith("/") and source.path(path).stat().st_size == dump.get("bytes")
     except OSError:
-        size = None
-    return dict(record, dump_is_there=size is not None and size == dump.get("bytes"))
+        return False
 
 
 def _held(source: Source) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from appliance.errors import ClusterError, LeaseLost, NodeUnreachable
+from appliance.errors import ClusterError, ClusterRefused, LeaseLost, NodeUnreachable
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class PatientDrain:
-    """The same requests as a Drain's; each is repeated for up to 90 s."""
+    """The same requests as a Drain's; each that may pass is repeated for up to 90 s."""
 
     def __init__(self, drain: Drain, clock: Clock) -> None:
         self._drain = drain
@@ -33,7 +33,7 @@ class PatientDrain:
         while True:
             try:
                 return request()
-            except LeaseLost:
+            except (LeaseLost, ClusterRefused):
                 raise
             except (NodeUnreachable, ClusterError):
                 if self._clock.monotonic() >= until:

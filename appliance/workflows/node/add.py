@@ -21,9 +21,13 @@ def node_add(request: JoinRequest, session: Session, confirm: Confirm) -> JoinRe
         NodeUnreachable: the machine or the API does not answer; nothing was changed.
         what :func:`appliance.workflows.install.install` raises.
     """
-    seen = look(request, session)
-    _require_free(request, seen)
-    return join(request, session, confirm, seen)
+
+    def see() -> JoinLook:
+        seen = look(request, session)
+        _require_free(request, seen)
+        return seen
+
+    return join(request, session, confirm, see)
 
 
 def _require_free(request: JoinRequest, seen: JoinLook) -> None:

@@ -29,6 +29,7 @@ from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan, Refusal
 from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.node.baselines import read_passport
+from appliance.workflows.session.confirmation import differing, require_same_plan
 from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.survey import observe, refuse, require_evidence
 
@@ -143,13 +144,58 @@ def look(request: JoinRequest, session: Session) -> JoinLook:
     )
 
 
-def join(request: JoinRequest, session: Session, confirm: Confirm, seen: JoinLook) -> JoinResult:
+@dataclass(frozen=True)
+class _Join:
+    """One join as it was judged: the install, the evidence in words, the machine that answers."""
+
+    seen: JoinLook
+    installing: InstallRequest
+    said: tuple[str, ...]
+    machine: AnsweringMachine
+
+    def outline(self) -> tuple[str, ...]:
+        """What a person agrees to, beside the plan of the install."""
+        removed = sorted(name for name, one in self.seen.records.items() if one.removed)
+        return (*self.said, self.machine.claim, *(f"{name}: is removed" for name in removed))
+
+
+def join(
+    request: JoinRequest, session: Session, confirm: Confirm, see: Callable[[], JoinLook]
+) -> JoinResult:
     """Verify that the name is free for this machine, then install the node.
+
+    Args:
+        request: what was asked for.
+        session: the session.
+        confirm: is shown the plan, the evidence and the machine.
+        see: looks at everything, and refuses what its command refuses; called again under the lock
+            after a late answer.
 
     Raises:
         PreflightFailed: the old machine may be running, or it is another machine, or etcd would
             lose its quorum; nothing was changed.
         what :func:`install` raises.
+    """
+    first = _judged(request, session, see())
+
+    def ask_again() -> InstallRequest:
+        now = _judged(request, session, see())
+        require_same_plan(request.run, differing(first.outline(), now.outline()))
+        return now.installing
+
+    installed = install(
+        first.installing, session, lambda plan: confirm(plan, first.said, first.machine), ask_again
+    )
+    if not request.dry_run and not installed.steps:
+        _forget_removal(first.seen, session)
+    return JoinResult(first.seen.desired.site, installed, first.said)
+
+
+def _judged(request: JoinRequest, session: Session, seen: JoinLook) -> _Join:
+    """What is to be done, by what was seen.
+
+    Raises:
+        PreflightFailed: something is in the way; nothing was changed.
     """
     refuse(_of_old_data(request, seen))
     if seen.is_working_member:
@@ -171,11 +217,7 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: JoinLoo
     )
     doubt = seen.accepted.doubt
     said = (fenced, *([f"{request.node}: {doubt}"] if doubt else []))
-    machine = answering_as(seen.node, seen.facts)
-    installed = install(installing, session, lambda plan: confirm(plan, said, machine))
-    if not request.dry_run and not installed.steps:
-        _forget_removal(seen, session)
-    return JoinResult(seen.desired.site, installed, said)
+    return _Join(seen, installing, said, answering_as(seen.node, seen.facts))
 
 
 def _judge(request: JoinRequest, session: Session, seen: JoinLook) -> str:

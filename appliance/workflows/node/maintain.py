@@ -32,11 +32,12 @@ from appliance.workflows.node.maintenance.again import (
     is_marked,
     stands,
 )
+from appliance.workflows.node.maintenance.agreed import Shown, shown_maintenance
 from appliance.workflows.node.maintenance.eviction import Eviction, to_be_moved
 from appliance.workflows.node.maintenance.marks import Marks, left_to_others
 from appliance.workflows.node.maintenance.power_off import PowerState, PowerWatch
 from appliance.workflows.node.maintenance.refusals import refuse, require_writable
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import is_late, require_confirmed
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from appliance.model.state.observed import Look
     from appliance.workflows.session.ports import Archive, JournalPort
     from appliance.workflows.session.session import Session
-
-# How old the look before the question may be to serve as the facts.
-FRESH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -113,10 +111,31 @@ def node_maintain(
     if not (request.lost or begun):
         _require_answer(request.node, look)
     machine = answering(request.node, look)
+    shown, observed_at = shown_maintenance(foreseen, begun, machine), session.clock.monotonic()
     require_confirmed(confirm(foreseen, _last_time(session.journal), machine))
-    fresh = look if session.clock.monotonic() < looked + FRESH_SECONDS else None
+    fresh = None if is_late(session.clock, looked) else look
     with session.lock:
-        return _Run(request, session, power, _Before(view, foreseen, fresh)).carry_out()
+        before = _Before(view, foreseen, fresh)
+        if is_late(session.clock, observed_at):
+            before = _as_shown(request, session, shown)
+        return _Run(request, session, power, before).carry_out()
+
+
+def _as_shown(request: MaintainRequest, session: Session, shown: Shown) -> _Before:
+    """What is observed under the lock, where it leads to the plan that was shown.
+
+    Raises:
+        NodeUnreachable, PreflightFailed, Refused: it does not; nothing was changed.
+    """
+    view = session.drain.view(request.node.name)
+    foreseen = forecast(request.node.name, view.pods, view.budgets, view.nodes)
+    refuse(request, view, foreseen)
+    look = session.nodes.look([request.node])
+    if not (request.lost or view.maintenance):
+        _require_answer(request.node, look)
+    machine = answering(request.node, look)
+    shown.require(shown_maintenance(foreseen, view.maintenance, machine), request.run)
+    return _Before(view, foreseen, look)
 
 
 def _accepted(archive: Archive, name: str) -> MachineIdentity:

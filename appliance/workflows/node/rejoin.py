@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
-from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult, join, look
+from appliance.workflows.node.joining import Confirm, JoinLook, JoinRequest, JoinResult, join, look
 
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
@@ -21,7 +21,21 @@ def node_rejoin(request: JoinRequest, session: Session, confirm: Confirm) -> Joi
         NodeUnreachable: the machine or the API does not answer; nothing was changed.
         what :func:`appliance.workflows.install.install` raises.
     """
-    seen = look(request, session)
+
+    def see() -> JoinLook:
+        seen = look(request, session)
+        _require_known(request, seen)
+        return seen
+
+    return join(request, session, confirm, see)
+
+
+def _require_known(request: JoinRequest, seen: JoinLook) -> None:
+    """Refuse a name that was never one of a member.
+
+    Raises:
+        Refused: nothing says that it was.
+    """
     record = seen.records.get(request.node)
     known = seen.member is not None or seen.passport or (record and record.removed)
     # A rejoin that was killed after the old Node object went left what it had.
@@ -30,4 +44,3 @@ def node_rejoin(request: JoinRequest, session: Session, confirm: Confirm) -> Joi
             f"{request.node}: was never a member of this cluster",
             hint=f"to add it as a new node: appliance node add {request.node}",
         )
-    return join(request, session, confirm, seen)

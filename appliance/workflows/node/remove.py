@@ -17,6 +17,7 @@ from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.bmc import BmcReport
+from appliance.model.node.cri_socket import cri_socket
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import MemberRecord, Removal, removed
@@ -38,7 +39,13 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.node_metadata import merged, metadata_of
 from appliance.model.state.plan import Refusal
 from appliance.workflows.node.baselines import read_passport
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.node.maintenance.eviction import losses
+from appliance.workflows.session.confirmation import (
+    differing,
+    is_late,
+    require_confirmed,
+    require_same_plan,
+)
 from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
@@ -58,7 +65,7 @@ class NodeRemoveRequest:
 
     Attributes:
         site: all that the inventory names.
-        runtime: what runs the containers of the site's nodes.
+        runtime: what runs the containers of nodes of the site's release.
     """
 
     site: Site
@@ -101,13 +108,17 @@ def node_remove(
             hint=f"appliance site show --site {request.site.directory}",
         )
     run = _Removal(request, session)
-    plan = run.plan()
-    refuse((*run.under_way(), *plan.refusals))
-    forecast = session.emptying.forecast(plan.node) if plan.drain else ()
+    plan, forecast = run.plan(), run.forecast()
+    observed_at = session.clock.monotonic()
     if request.dry_run or plan.is_empty:
         return RemoveResult(plan, forecast)
     require_confirmed(confirm(plan, forecast, run.machine))
     with session.lock:
+        if is_late(session.clock, observed_at):
+            now = _Removal(request, session)
+            plan = now.plan()
+            require_same_plan(request.run, run.differences(now))
+            run = now
         run.carry_out(plan)
     return RemoveResult(plan, forecast, done=True)
 
@@ -129,6 +140,36 @@ class _Removal:
         self._accepted = passport.machine if passport else None
 
     def plan(self) -> RemovalPlan:
+        """What is to be done.
+
+        Raises:
+            PreflightFailed: something forbids it.
+        """
+        self._plan = self._planned()
+        refuse((*self.under_way(), *self._plan.refusals))
+        return self._plan
+
+    def forecast(self) -> tuple[str, ...]:
+        """What becomes of the node's pods."""
+        self._forecast = (
+            self._session.emptying.forecast(self._node.name) if self._plan.drain else ()
+        )
+        return self._forecast
+
+    def differences(self, now: _Removal) -> tuple[str, ...]:
+        """How a removal that was planned later differs; pods that only move count for nothing."""
+        lost = sorted({*losses(now.forecast())} - {*losses(self._forecast)})
+        return (
+            *differing(self._outline(), now._outline()),
+            *(f"only in the new plan: {line}" for line in lost),
+        )
+
+    def _outline(self) -> tuple[str, ...]:
+        plan = self._plan
+        reset = f"{plan.node}: it is proved by {plan.reset.vouched}" if plan.reset else ""
+        return (*plan.sentences(), reset, *plan.to_clean, self.machine.claim)
+
+    def _planned(self) -> RemovalPlan:
         session, name = self._session, self._node.name
         observed, look = observe(self._site, session.nodes, session.cluster)
         self.machine = answering(self._node, look)
@@ -252,7 +293,9 @@ class _Removal:
 
     def _reset(self, reset: Reset) -> None:
         session, site, name = self._session, self._site, self._node.name
-        inventory = reset_inventory(site, self._node, reset, self._request.runtime)
+        member, seen = self._cluster.nodes.get(name), self._observed.node_facts.get(name)
+        socket = cri_socket(member, seen, self._request.runtime)
+        inventory = reset_inventory(site, self._node, reset, socket)
         play = Play(self._request.run.id, RESET, (name,), inventory)
 
         def on_task(node: str, task: str, changed: bool | None) -> None:
@@ -289,7 +332,7 @@ class _Removal:
         return self._recorder.on_node(name, self._node.name, why)
 
 
-def reset_inventory(site: Site, node: Node, reset: Reset, runtime: Runtime) -> dict[str, object]:
+def reset_inventory(site: Site, node: Node, reset: Reset, socket: str) -> dict[str, object]:
     """The run's inventory for one machine to clean; this needs no bundle."""
     variables = {
         **connection_vars(site),
@@ -299,7 +342,7 @@ def reset_inventory(site: Site, node: Node, reset: Reset, runtime: Runtime) -> d
         "node_reset_api_hosts": list(reset.hosts),
         "node_reset_ca_sha256": reset.ca,
         "node_reset_vouched": reset.vouched,
-        "node_reset_cri_socket": runtime.socket,
+        "node_reset_cri_socket": socket,
     }
     hosts = {node.name: {"ansible_host": node.ip}}
     return {"all": {"vars": variables, "hosts": hosts}}

@@ -27,8 +27,9 @@ from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import PlannedStep
 from appliance.model.state.upgrade import REASON
+from appliance.workflows.node.maintenance.agreed import Shown, shown_return
 from appliance.workflows.node.maintenance.marks import Marks
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import is_late, require_confirmed
 from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
@@ -42,8 +43,6 @@ SSH_SECONDS = 600.0
 # A driver in a container is compiled on the node.
 DRIVER_SECONDS = 900.0
 READY_SECONDS = 180.0
-# How old the first look may be to serve as one after the untaint.
-FRESH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -113,14 +112,38 @@ def node_return(
     _refuse_lost_parts(request, refused, differences)
     if request.dry_run:
         return ReturnResult(mark, differences)
-    require_confirmed(confirm(mark, differences, answering_as(request.node, facts)))
+    machine, observed_at = answering_as(request.node, facts), session.clock.monotonic()
+    require_confirmed(confirm(mark, differences, machine))
     seen = request.node.name in look.node_facts
-    fresh = look if seen and session.clock.monotonic() < began + FRESH_SECONDS else None
+    fresh = look if seen and not is_late(session.clock, began) else None
     with session.lock:
+        if is_late(session.clock, observed_at):
+            shown = shown_return(mark, differences, machine)
+            facts, fresh = _as_shown(request, session, shown, refused)
         _Run(request, session, mark, facts, fresh).carry_out()
         took = session.clock.monotonic() - began
         overrun = mark.overrun_seconds(session.clock.now())
     return ReturnResult(mark, differences, overrun, took)
+
+
+def _as_shown(
+    request: ReturnRequest,
+    session: Session,
+    shown: Shown,
+    refused: Callable[[Sequence[Difference]], None],
+) -> tuple[NodeFacts, Look | None]:
+    """The facts under the lock, and the look they are of, where nothing changed meanwhile.
+
+    Raises:
+        NodeUnreachable, PreflightFailed, Refused: it did; nothing was changed.
+    """
+    look = session.nodes.look(_concerned(request))
+    mark = session.drain.view(request.node.name).maintenance
+    facts = _wait_for_node(request, session, look)
+    differences = _differences(request, session, mark, facts) if mark else ()
+    _refuse_lost_parts(request, refused, differences)
+    shown.require(shown_return(mark, differences, answering_as(request.node, facts)), request.run)
+    return facts, look if request.node.name in look.node_facts else None
 
 
 def _concerned(request: ReturnRequest) -> list[Node]:

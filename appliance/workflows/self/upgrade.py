@@ -34,6 +34,7 @@ class SelfUpgradeRequest:
         signature: of the bundle, as far as it was checked.
         sites: whose files the new version must accept before the switch.
         downgrade_to: the earlier version that the operator named, or None.
+        unsigned: the operator accepts a bundle whose signature was not checked.
     """
 
     offer: Offer
@@ -41,6 +42,7 @@ class SelfUpgradeRequest:
     sites: tuple[Path, ...] = ()
     downgrade_to: str | None = None
     dry_run: bool = False
+    unsigned: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def self_upgrade(
         )
     if not refuse_downgrade(present.version, request.offer.tool.version, request.downgrade_to):
         return SelfUpgradePlan(present, request, None, "nothing to do")
+    if not request.dry_run:
+        _require_signed(request)
     with place.held():
         new = place.prepare()
         if request.dry_run:
@@ -82,6 +86,23 @@ def self_upgrade(
             _require_accepted(place, new, site)
         place.switch(new)
     return SelfUpgradePlan(present, request, new, "switched")
+
+
+def _require_signed(request: SelfUpgradeRequest) -> None:
+    """Refuse a bundle that no allowed signer vouches for, unless that is accepted by name.
+
+    What is in it will run with this operator's rights, at every site.
+
+    Raises:
+        BundleRefused: there is no good signature; nothing was changed.
+    """
+    if request.signature.state != "good" and not request.unsigned:
+        raise BundleRefused(
+            f"the bundle {request.offer.directory}: found its signature "
+            f"{request.signature.words()}, expected one by an allowed signer",
+            hint="name the file of allowed signers: --allowed-signers FILE; to accept the bundle "
+            "as it is: --unsigned",
+        )
 
 
 def _require_accepted(place: ToolPlace, new: NewEnvironment, site: Path) -> None:

@@ -22,6 +22,10 @@ options:
     type: list
     elements: str
     required: true
+  loads:
+    description: Whether the modules are loaded, too; otherwise they are only built.
+    type: bool
+    default: true
 author: [Hyperscalers]
 """
 
@@ -34,6 +38,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes: {description: One line for each change, type: list, returned: always}
+loaded:
+  description: Version that was loaded before; empty where none was.
+  type: str
+  returned: success
 """
 
 LOADED = "/sys/module/nvidia/version"
@@ -79,13 +87,18 @@ def build(run, kernel, version, check_mode):
     return ["%s: NVIDIA's driver %s is built" % (kernel, version)]
 
 
+def loaded_version(root):
+    """Return the version of the driver that the kernel has loaded; empty where it has none."""
+    path = Path(root + LOADED)
+    return path.read_text().strip() if path.exists() else ""
+
+
 def load(run, version, root, check_mode):
     """Load the modules; return the changes."""
-    path = Path(root + LOADED)
-    loaded = path.read_text().strip() if path.exists() else None
+    loaded = loaded_version(root)
     if loaded == version:
         return []
-    if loaded is not None:
+    if loaded:
         raise DriverError(
             "NVIDIA's driver %s is loaded and in use, and %s is installed: reboot this node, then "
             "run the same command again" % (loaded, version)
@@ -108,17 +121,19 @@ def main():
         argument_spec={
             "version": {"type": "str", "required": True},
             "kernels": {"type": "list", "elements": "str", "required": True},
+            "loads": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
     changes, run, want = [], runner(module, PROGRAM_SECONDS), module.params
     try:
+        before = loaded_version("")
         for kernel in want["kernels"]:
             changes += build(run, kernel, want["version"], module.check_mode)
-        changes += load(run, want["version"], "", module.check_mode)
+        changes += load(run, want["version"], "", module.check_mode) if want["loads"] else []
     except (DriverError, OSError) as error:
         module.fail_json(msg=str(error), changes=changes)
-    module.exit_json(changed=bool(changes), changes=changes)
+    module.exit_json(changed=bool(changes), changes=changes, loaded=before)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ options:
     description: Whether the Deployment of the backend's nginx is deleted before, as in the upgrade.
     type: bool
     default: false
+  only_unchanged:
+    description: Refuses where helm made a revision, or definitions of the new version were applied.
+    type: bool
+    default: false
   timeout_seconds: {description: How long helm may take, type: int, default: 600}
   helm: {description: The program, type: path, default: /usr/local/bin/helm}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
@@ -117,19 +121,46 @@ def require_same_form(want, record, job):
     """
     unknown = "it cannot be told whether the new version changed the database, so no release was "
     unknown += "taken back: %s"
-    before = Path(str((record.get("dump") or {}).get("path") or "/nowhere"))
-    if not before.is_file():
-        raise UpgradeError(unknown % "the dump from before is gone")
-    now = Path(record["folder"]) / "database-after.sql"
-    try:
-        dumps.take(want, job, now)
-    except (JobError, UpgradeError) as error:
-        raise UpgradeError(unknown % error) from error
-    if dumps.form(before) != dumps.form(now):
+    for saved in [record.get("dump") or {}, *(record.get("others") or [])]:
+        before, name = Path(str(saved.get("path") or "/nowhere")), saved.get("database")
+        if not before.is_file():
+            raise UpgradeError(unknown % "the dump from before is gone")
+        after = dumps.file_of(name, "after") if name else "database-after.sql"
+        now = Path(record["folder"]) / after
+        try:
+            dumps.take(want, job, now, name)
+        except (JobError, UpgradeError) as error:
+            raise UpgradeError(unknown % error) from error
+        if dumps.form(before) != dumps.form(now):
+            raise UpgradeError(
+                "the new version changed the form of its database, which the version before does "
+                "not know, so no release was taken back; %s has the form from before, %s that of "
+                "now" % (before, now)
+            )
+
+
+def require_unchanged(record, kubectl):
+    """Refuse to drop an upgrade that changed something of Run:ai.
+
+    Raises:
+        UpgradeError: says what.
+    """
+    end = "; nothing was taken back. End the upgrade: appliance runai upgrade FILE"
+    for name, namespace in RELEASES:
+        releases = Releases(kubectl, namespace, name)
+        latest, revision = releases.latest(), record["revisions"][name]
+        if latest is None or not is_as_before(releases, latest, revision):
+            seen = "no revision" if latest is None else "revision %d" % latest.revision
+            raise UpgradeError(
+                "release %s is not as it was before: found %s, or an object of it is missing, "
+                "expected revision %d%s" % (name, seen, revision, end)
+            )
+    taken = (record.get("dump") or {}).get("taken") or 0
+    # It is written before definitions of the new version are applied.
+    objects = Path(record["folder"]) / "objects.json"
+    if objects.exists() and objects.stat().st_mtime >= taken:
         raise UpgradeError(
-            "the new version changed the form of its database, which the version before does not "
-            "know, so no release was taken back; %s has the form from before, %s that of now"
-            % (before, now)
+            "definitions of the new version may have been applied: %s is there%s" % (objects, end)
         )
 
 
@@ -140,8 +171,38 @@ def restore_files(want, record):
         saved = Path(record["folder"]) / (name + "-kept-before.json")
         if saved.is_file() and saved.stat().st_size:  # empty: there was none before
             write(Path(path), saved.read_bytes(), 0o600)
-        elif Path(path).exists():
+        elif Path(path).exists() and (saved.exists() or not want.get("only_unchanged")):
+            # Without that file nothing was merged yet: what is kept is of an earlier upgrade.
             Path(path).unlink()
+
+
+def take_back(want, record, kubectl):
+    """Take both releases back, and the files; return the releases for which that was needed.
+
+    Raises:
+        JobError, KubectlError, KeyError, OSError, UpgradeError: it must not be, or it failed.
+    """
+    done = []
+    if record.get("verified"):
+        raise UpgradeError("the new version was verified on this node: nothing was taken back")
+    backend = Releases(kubectl, "runai-backend", "runai-backend")
+    helm = NodeJob("helm-runai-backend", run, python=sys.executable)
+    if helm.is_running():
+        helm.wait_until_idle(want["timeout_seconds"] + 60)
+    if want["only_unchanged"]:
+        require_unchanged(record, kubectl)
+    if may_have_started(backend, record["revisions"]["runai-backend"]):
+        require_same_form(want, record, NodeJob("runai-dump", run, python=sys.executable))
+    for name, namespace in RELEASES:
+        job = NodeJob("helm-" + name, run, python=sys.executable)
+        releases = Releases(kubectl, namespace, name)
+        is_due = name == "runai-backend" and want["removes_nginx"]
+        make_way = functools.partial(remove_nginx, kubectl) if is_due else int
+        if roll_back(want, job, releases, make_way, (name, record["revisions"][name])):
+            done.append(name)
+    restore_files(want, record)
+    records.update({"rolled_back": True})
+    return done
 
 
 def main():
@@ -151,32 +212,17 @@ def main():
             ARGUMENTS,
             values={"type": "dict", "required": True},
             removes_nginx={"type": "bool", "default": False},
+            only_unchanged={"type": "bool", "default": False},
             timeout_seconds={"type": "int", "default": 600},
             helm={"type": "path", "default": "/usr/local/bin/helm"},
         ),
         supports_check_mode=True,
     )
-    want, record, kubectl, done = module.params, records.read(), Kubectl.of(module), []
+    want, record, kubectl = module.params, records.read(), Kubectl.of(module)
     if module.check_mode or not record or record.get("rolled_back"):
         module.exit_json(changed=bool(record) and not record.get("rolled_back"), releases=[])
     try:
-        if record.get("verified"):
-            raise UpgradeError("the new version was verified on this node: nothing was taken back")
-        backend = Releases(kubectl, "runai-backend", "runai-backend")
-        helm = NodeJob("helm-runai-backend", run, python=sys.executable)
-        if helm.is_running():
-            helm.wait_until_idle(want["timeout_seconds"] + 60)
-        if may_have_started(backend, record["revisions"]["runai-backend"]):
-            require_same_form(want, record, NodeJob("runai-dump", run, python=sys.executable))
-        for name, namespace in RELEASES:
-            job = NodeJob("helm-" + name, run, python=sys.executable)
-            releases = Releases(kubectl, namespace, name)
-            is_due = name == "runai-backend" and want["removes_nginx"]
-            make_way = functools.partial(remove_nginx, kubectl) if is_due else int
-            if roll_back(want, job, releases, make_way, (name, record["revisions"][name])):
-                done.append(name)
-        restore_files(want, record)
-        records.update({"rolled_back": True})
+        done = take_back(want, record, kubectl)
     except (JobError, KubectlError, KeyError, OSError, UpgradeError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=True, releases=done)

@@ -27,8 +27,12 @@ description:
     recovery says, to a file of mode 0600. The unit C(appliance-runai-dump.service) does it. A dump
     counts when it begins and ends as PostgreSQL's do, creates a table, and names one of the
     projects in C(projects.json) beside it.
+  - Dumps every other database of the server that is no template in the same way, and by
+    C(pg_dumpall --globals-only) its roles and tablespaces, where the server tells them.
   - Dumps again when the dump is older than an hour, as long as helm has not begun. Then never.
   - Saves C(helm get values) of both releases, and the RunaiConfig, as files of mode 0600.
+  - Where helm began with another bundle of the same version, the record names the new one, and what
+    was saved stays.
   - Writes the record of the upgrade last, so that a run that was killed begins again.
 options:
   folder: {description: Where it is saved, type: path, required: true}
@@ -59,6 +63,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 dump: {description: "Path, bytes, sha256 and tables of the dump", type: dict, returned: success}
+others: {description: The same of each other database, type: list, returned: success}
+globals: {description: "Of roles and tablespaces, or why not", type: dict, returned: success}
 """
 
 NAMESPACES = {"runai-backend": "runai-backend", "runai-cluster": "runai"}
@@ -136,28 +142,56 @@ def is_saved(want, record, now):
     if record.get("revisions") != planned:
         return False
     described = record.get("dump") or {}
-    path = Path(str(described.get("path") or ""))
-    is_whole = path.is_file() and path.stat().st_size == described.get("bytes")
+    # A record of an earlier version of this tool does not know others.
+    others = record.get("others")
+    told = [one for one in (record.get("globals"),) if one and "error" not in one]
+    is_whole = others is not None and dumps.are_there([described, *others, *told])
     # A clock that was set back makes none of last month a new one.
     return is_whole and abs(now - (described.get("taken") or 0)) <= FRESH_SECONDS
 
 
+def is_of_another_file(want, record):
+    """Return whether helm began this upgrade with another bundle of the same version."""
+    is_same = record.get("target_version") == want["target_version"]
+    open_one = records.is_open(record, record.get("target_sha256"))
+    is_other = record.get("target_sha256") != want["target_sha256"]
+    return bool(want["has_begun"] and record and is_same and open_one and is_other)
+
+
+def name_other_file(want):
+    """Let the record name the new file; nothing from before can be saved any more."""
+    changes = {"target_sha256": want["target_sha256"], "merged": False, "differences": []}
+    records.update(changes)
+
+
+def told_of(record):
+    """Return what is told of a record."""
+    return {
+        "dump": record.get("dump") or {},
+        "others": record.get("others") or [],
+        "globals": record.get("globals") or {},
+    }
+
+
 def save(want, kubectl, job, run_helm):
-    """Save everything; return the description of the dump."""
+    """Save everything; return the record."""
     folder = Path(want["folder"])
     require_revisions(want, kubectl)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     save_values(want, kubectl, run_helm)
     described = dumps.take(want, job, folder / "database.sql")
+    others, told = dumps.take_all(want, job, folder)
     require_projects(folder / "database.sql", project_names(folder))
     require_revisions(want, kubectl)
     keys = ("source", "target_sha256", "target_version", "revisions", "folder")
     record = {key: want[key] for key in keys}
     record["revisions"] = {name: int(number) for name, number in want["revisions"].items()}
     state = {"merged": False, "differences": [], "verified": False, "rolled_back": False}
-    records.keep(dict(record, dump=described, claims=records.claims(kubectl), **state))
-    return described
+    record.update(dump=described, others=others)
+    record["globals"] = told
+    records.keep(dict(record, claims=records.claims(kubectl), **state))
+    return record
 
 
 def main():
@@ -180,16 +214,21 @@ def main():
         supports_check_mode=True,
     )
     want, record = module.params, records.read()
+    if is_of_another_file(want, record) and not module.check_mode:
+        name_other_file(want)
+        module.exit_json(changed=True, **told_of(record))
     is_there = is_saved(want, record, time.time())
     if is_there or module.check_mode:
-        module.exit_json(changed=not is_there, dump=record.get("dump") or {})
+        module.exit_json(changed=not is_there, **told_of(record))
     try:
         job = NodeJob("runai-dump", run, python=sys.executable)
         run_helm = functools.partial(run, seconds=HELM_SECONDS)
-        described = save(want, Kubectl.of(module), job, run_helm)
+        record = save(want, Kubectl.of(module), job, run_helm)
     except (JobError, KubectlError, OSError, UpgradeError, ValueError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=True, dump=described)
+    if "error" in record["globals"]:
+        module.warn("roles and tablespaces were not saved: %s" % record["globals"]["error"])
+    module.exit_json(changed=True, **told_of(record))
 
 
 if __name__ == "__main__":

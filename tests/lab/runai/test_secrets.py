@@ -65,6 +65,7 @@ COMMANDS = (
     "runai cli install --site SITE --nodes W1 --user ada --user grace --yes",
     "runai inspect SITE/.appliance/vendor/runai-2.7.14.tar",
     "runai upgrade SITE/.appliance/vendor/runai-2.7.14.tar --site SITE --dry-run",
+    "gpu upgrade --site SITE --dry-run",
     "install --site SITE --yes",
 )
 # These look, and say by their exit code what they see of a lab.

@@ -141,3 +141,38 @@ def test_the_inventory_has_one_node_and_no_secret() -> None:
     assert variables["kubernetes_certificates_within_days"] == 60
     assert variables["kubernetes_certificates_await_ready"] is False
     assert not [name for name in variables if name.startswith("vault_")]
+
+
+def unfinished(*names: str, masters: int = 3, **days: dict[str, float]) -> FakeRack:
+    found = rack(masters, **days)
+    for name in names:
+        found.documents[name]["kubernetes"]["renewal_begun"] = True
+        unready(found, name)
+    return found
+
+
+def test_a_node_that_is_away_for_another_reason_forbids_to_finish_a_renewal() -> None:
+    """Etcd of the node at work restarts: with the third member away it has no majority."""
+    found = unfinished("cp1")
+    assert planned(found).refusals == ()
+    unready(found, "cp3")
+    (refusal,) = planned(found).refusals
+    assert (refusal.node, refusal.seen) == ("cp3", "not Ready")
+    assert planned(found, without=("cp3",)).refusals == ()
+
+
+def test_a_node_that_was_left_half_done_comes_before_every_other_one() -> None:
+    assert planned(unfinished("cp3", cp1={"server": 5})).nodes == ("cp3", "cp1")
+    assert planned(unfinished("cp3", cp1={"server": -5})).nodes == ("cp1", "cp3")
+
+
+@pytest.mark.parametrize(
+    ("masters", "names", "refused"),
+    [(1, ("cp1",), False), (3, ("cp1",), True), (3, ("cp1", "cp2"), False), (3, (), False)],
+)
+def test_an_api_that_is_away_is_explained_only_by_nodes_that_leave_no_majority(
+    masters: int, names: tuple[str, ...], refused: bool
+) -> None:
+    found = unfinished(*names, masters=masters)
+    found.cluster = NoCluster()
+    assert bool(planned(found).refusals) is refused

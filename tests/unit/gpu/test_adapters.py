@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace as Thing
 from typing import Any
 
-from appliance.adapters.kubernetes.gpu import discovery_of, operator_of, state_of
+from appliance.adapters.kubernetes.gpu import discovery_of, operator_of, state_of, templates_of
 from appliance.adapters.kubernetes.objects import devices_of
 from appliance.adapters.kubernetes.pod_tests.gpu import judged, lister
 from appliance.adapters.kubernetes.releases import newest
@@ -165,3 +165,21 @@ def test_what_labels_nodes_is_told_by_its_image_in_whichever_registry_it_is() ->
     gfd = discovery_of(daemon_set("y", f"r:5000/gpu-feature-discovery@sha256:{'0' * 64}"))
     assert gfd == Discovery("GFD", "there", "y")
     assert discovery_of(daemon_set("node-feature-discovery", "busybox:1")) is None
+
+
+def test_the_newest_template_of_each_daemon_set_counts() -> None:
+    def revision(name: str, number: int, digest: str | None, kind: str = "DaemonSet") -> Thing:
+        labels = {"controller-revision-hash": digest} if digest else None
+        owners = [Thing(kind=kind, name=name)]
+        return Thing(metadata=Thing(labels=labels, owner_references=owners), revision=number)
+
+    found = templates_of(
+        [
+            revision("driver", 2, "new"),
+            revision("driver", 1, "old"),
+            revision("plugin", 7, None),
+            revision("database", 1, "x", "StatefulSet"),
+            Thing(metadata=Thing(labels=None, owner_references=None), revision=1),
+        ]
+    )
+    assert found == {"driver": "new", "plugin": ""}

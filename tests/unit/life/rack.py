@@ -170,6 +170,7 @@ class Bench:
         self.machines: list[AnsweringMachine] = []
         self.answer = True
         self.thinks = 0.0
+        self.meanwhile: Callable[[], object] = int
 
     def maintain(self, **more: Any) -> MaintainResult:
         request = MaintainRequest(
@@ -194,6 +195,7 @@ class Bench:
             self.asked.append((foreseen, last_time))
             self.machines.append(machine)
             self.clock.sleep(self.thinks)
+            self.meanwhile()
             return self.answer
 
         return confirm
@@ -209,6 +211,7 @@ class Bench:
             self.asked.append((mark, differences))
             self.machines.append(machine)
             self.clock.sleep(self.thinks)
+            self.meanwhile()
             return self.answer
 
         return node_return(request, self._session(), confirm)

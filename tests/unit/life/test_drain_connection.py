@@ -12,7 +12,7 @@ from kubernetes.client import ApiException
 from urllib3.exceptions import ReadTimeoutError
 
 from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
-from appliance.errors import ClusterError, NodeUnreachable
+from appliance.errors import ClusterError, ClusterRefused, NodeUnreachable
 from appliance.model.state.cluster.pods import PodOnNode
 from appliance.model.state.nodes.maintenance import Maintenance
 
@@ -117,3 +117,32 @@ def test_two_budgets_over_a_pod_are_reported_with_what_to_do(
     with pytest.raises(ClusterError, match="team/web: more than one PodDisruption") as refused:
         drain.evict(PodOnNode("team", "web", "w1"))
     assert "kubectl -n team get pdb" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_final"),
+    [
+        (400, "", True),
+        (401, "", True),
+        (403, "nodes is forbidden", True),
+        # Admission plugins of an API server that starts wait for their caches.
+        (403, "nodes is forbidden: not yet ready to handle request", False),
+        (404, "", True),
+        (408, "", False),
+        (409, "", False),
+        (422, "", True),
+        (429, "", False),
+        (500, "", False),
+        (503, "", False),
+        (504, "", False),
+    ],
+)
+def test_only_what_the_same_request_would_get_again_is_final(
+    core: Any, status: int, body: str, is_final: bool
+) -> None:
+    end = ApiException(status=status, reason="as it says")
+    end.body = body
+    core.api = api = Api(*[end] * 8)
+    with pytest.raises(ClusterError) as refused:
+        KubernetesDrain(api).mark("w1", MARK, cordon=True, ours=[None])  # type: ignore[arg-type]
+    assert isinstance(refused.value, ClusterRefused) is is_final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests import samples
 from tests.fakes import (
     FakeArchive,
     FakeBmcs,
+    FakeClock,
     FakeEtcd,
     FakeJournal,
     FakeRack,
@@ -46,6 +48,8 @@ class Bench:
     journal: FakeJournal = field(default_factory=FakeJournal)
     shown: list[tuple[str, ...]] = field(default_factory=list)
     machines: list[AnsweringMachine] = field(default_factory=list)
+    clock: FakeClock = field(default_factory=FakeClock)
+    meanwhile: Callable[[], object] = int
 
     def __post_init__(self) -> None:
         desired = samples.desired(samples.site(self.masters))
@@ -80,12 +84,18 @@ class Bench:
 
     def call(self, workflow: Any, name: str, **more: Any) -> JoinResult:
         session = fake_session(
-            self.rack, self.journal, archive=self.archive, etcd=self.etcd, bmcs=self.bmcs
+            self.rack,
+            self.journal,
+            archive=self.archive,
+            etcd=self.etcd,
+            bmcs=self.bmcs,
+            clock=self.clock,
         )
 
         def confirm(_plan: Plan, said: tuple[str, ...], machine: AnsweringMachine) -> bool:
             self.shown.append(said)
             self.machines.append(machine)
+            self.meanwhile()
             return True
 
         request = JoinRequest(self.rack.desired, name, run(), **more)

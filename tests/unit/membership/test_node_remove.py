@@ -15,7 +15,6 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.bundle.release.release import Runtime
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
@@ -36,7 +35,7 @@ from appliance.workflows.node.remove import (
 )
 from tests import samples
 from tests.fake_emptying import FakeEmptying
-from tests.fakes import FakeArchive, FakeBmcs, FakeEtcd, FakeJournal, FakeRack, run
+from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeJournal, FakeRack, run
 from tests.sessions import fake_session
 
 
@@ -55,6 +54,8 @@ class Bench:
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
     machines: list[AnsweringMachine] = field(default_factory=list)
+    clock: FakeClock = field(default_factory=FakeClock)
+    meanwhile: Callable[[], object] = int
 
     def __post_init__(self) -> None:
         desired = samples.desired(samples.site(self.masters))
@@ -88,6 +89,7 @@ class Bench:
             bmcs=self.bmcs,
             emptying=self.emptying,
             archive=self.archive,
+            clock=self.clock,
         )
         if self.passport:
             facts = {"machine": self.passport.serial} if self.passport.serial else {}
@@ -108,6 +110,7 @@ class Bench:
         self.machines.append(machine)
         assert plan.sentences()
         assert bool(forecast) == plan.drain
+        self.meanwhile()
         return self.answer
 
 
@@ -340,8 +343,8 @@ def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
 def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
     site = samples.site()
     told = Reset("m2", ("api", "198.18.7.11"), "c1", "ca")
-    runtime = Runtime(name="containerd", socket="unix:///run/containerd/containerd.sock")
-    found: Any = reset_inventory(site, site.node("w2"), told, runtime)
+    socket = "unix:///run/containerd/containerd.sock"
+    found: Any = reset_inventory(site, site.node("w2"), told, socket)
     assert found["all"]["hosts"] == {"w2": {"ansible_host": "198.18.7.22"}}
     variables = found["all"]["vars"]
     assert {name: value for name, value in variables.items() if "reset" in name} == {

@@ -99,3 +99,11 @@ def test_a_module_that_the_kernel_refuses_names_secure_boot(machine: Machine) ->
     machine.rc = 1
     with pytest.raises(driver.DriverError, match="Secure Boot"):
         driver.load(machine.run, VERSION, machine.root, False)
+
+
+def test_what_is_loaded_is_told_so_that_an_upgrade_knows_whether_to_restart(
+    machine: Machine,
+) -> None:
+    assert driver.loaded_version(machine.root) == ""
+    machine.loaded("525.60.13")
+    assert driver.loaded_version(machine.root) == "525.60.13"

@@ -24,6 +24,7 @@ from appliance.model.state.cluster.cluster import (
     ClusterStorage,
     Discovery,
     GpuOperator,
+    GpuStack,
     NoCluster,
     Unreachable,
 )
@@ -43,7 +44,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
     *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
-    *("gpu_operators", "discoveries", "api_flags", "cluster", "cluster_set", "release"),
+    *("gpu_operators", "discoveries", "api_flags", "cluster", "cluster_set", "release", "chart"),
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -112,6 +113,13 @@ def scene(case: dict[str, Any]) -> tuple[Desired, Observed]:
             discoveries=tuple(Discovery(**one) for one in case.get("discoveries", ())),
             api_flags=ApiFlags(**case.get("api_flags", {})),
         )
+        if "chart" in case:
+            # The version that runs, and whether it is of the bundle's chart.
+            stack = dataclasses.replace(
+                cluster.gpu_stack or GpuStack(), version=case["chart"]["version"]
+            )
+            release = dataclasses.replace(cluster.releases[0], chart_sha256=case["chart"]["sha256"])
+            cluster = dataclasses.replace(cluster, gpu_stack=stack, releases=(release,))
     return desired, Observed(seen, cluster)
 
 

@@ -73,6 +73,16 @@ def test_an_upgrade_that_began_and_whether_its_dump_is_whole(
     assert look(tmp_path, files)["upgrade"] == {**record, "dump_is_there": whole}
 
 
+@pytest.mark.parametrize(("size", "whole"), [(5, True), (6, False)])
+def test_a_dump_of_another_database_counts_as_well(tmp_path: Path, size: int, whole: bool) -> None:
+    one = {"path": f"{FOLDER}/before/database.sql", "bytes": 5}
+    other = {"path": f"{FOLDER}/before/other-keycloak.sql", "bytes": size}
+    record = {"target_sha256": "ab", "dump": one, "others": [other]}
+    texts = {f"before/{name}.sql": "12345" for name in ("database", "other-keycloak")}
+    files = {"upgrade.json": json.dumps(record), **texts}
+    assert look(tmp_path, files)["upgrade"] == {**record, "dump_is_there": whole}
+
+
 @pytest.mark.parametrize("text", ["[]", "7", "{", '{"dump": []}', '{"dump": {"path": 7}}'])
 def test_a_record_of_an_upgrade_that_is_none_is_no_error(tmp_path: Path, text: str) -> None:
     found = look(tmp_path, {"upgrade.json": text})["upgrade"]

@@ -128,11 +128,14 @@ class Machine:
         sites: tuple[Path, ...] = (),
         downgrade_to: str | None = None,
         dry_run: bool = False,
+        unsigned: bool = True,
         signature: Signature = Signature("none"),  # noqa: B008 - frozen
         confirm: Callable[[SelfUpgradePlan], bool] = lambda _plan: True,
     ) -> SelfUpgradePlan:
         given = offer or self.offer()
-        request = SelfUpgradeRequest(given, signature, sites, downgrade_to, dry_run)
+        request = SelfUpgradeRequest(
+            given, signature, sites, downgrade_to, dry_run=dry_run, unsigned=unsigned
+        )
         return self_upgrade(request, self.place(given), confirm)
 
     def run(

@@ -14,7 +14,7 @@ from appliance.adapters.tool import place as place_module
 from appliance.adapters.tool.environment import RECEIPT, read_receipt
 from appliance.adapters.tool.switch import held
 from appliance.errors import BundleRefused, CommandFailed, NotHealthy, Refused
-from appliance.model.bundle.signature import Signature
+from appliance.model.bundle.signature import Signature, SignatureState
 from appliance.workflows.self.upgrade import go_back
 from tests.unit.tool.machine import NEW, OLD, Killed, Machine
 
@@ -67,6 +67,29 @@ def test_a_plan_changes_nothing(machine: Machine) -> None:
 def test_the_same_version_is_nothing_to_do(machine: Machine) -> None:
     assert machine.upgrade(machine.offer(OLD)).outcome == "nothing to do"
     assert machine.in_use() == OLD
+
+
+@pytest.mark.parametrize("state", ["none", "unchecked"])
+def test_a_bundle_that_nobody_vouches_for_has_to_be_accepted_by_name(
+    machine: Machine, state: SignatureState
+) -> None:
+    signature = Signature(state)
+    with pytest.raises(BundleRefused) as refused:
+        machine.upgrade(signature=signature, unsigned=False)
+    assert refused.value.exit_code == 3
+    assert "--unsigned" in str(refused.value.hint)
+    assert machine.in_use() == OLD
+    assert machine.upgrade(signature=signature, unsigned=False, dry_run=True).outcome == "planned"
+    assert machine.upgrade(signature=signature, unsigned=True).outcome == "switched"
+
+
+def test_a_good_signature_needs_no_further_word_and_a_wrong_one_no_word_helps(
+    machine: Machine,
+) -> None:
+    with pytest.raises(BundleRefused):
+        machine.upgrade(signature=Signature("wrong", fault="another key"), unsigned=True)
+    good = Signature("good", "ada@example", "ED25519 SHA256:x", text="sig")
+    assert machine.upgrade(signature=good, unsigned=False).outcome == "switched"
 
 
 class Refusal(NamedTuple):

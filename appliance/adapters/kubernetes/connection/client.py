@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -35,6 +35,11 @@ OPEN_FILES = Path("/proc/self/fd")
 
 class NotReadable(Exception):
     """The API of one node could not be read; the text says why."""
+
+
+# Timeout, conflict, too early, too many requests.
+MAY_PASS: Final = frozenset({408, 409, 425, 429})
+STARTING: Final = "not yet ready to handle request"
 
 
 class ApiRefused(NotReadable):
@@ -56,6 +61,16 @@ class ApiRefused(NotReadable):
     def words(self) -> str:
         """Status and reason."""
         return f"{self.status} {self.reason}"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the same request gets the same answer.
+
+        A server that starts answers 403 while its admission plugins wait for their caches
+        (k8s.io/apiserver, pkg/admission/handler.go and its callers).
+        """
+        is_ours = 400 <= self.status < 500 and self.status not in MAY_PASS
+        return is_ours and STARTING not in self.body
 
 
 class ApiSilent(NotReadable):

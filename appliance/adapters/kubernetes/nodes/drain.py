@@ -28,7 +28,7 @@ from appliance.adapters.kubernetes.nodes.conflicts import (
 )
 from appliance.adapters.kubernetes.objects import node_of, pod_of
 from appliance.adapters.kubernetes.selectors import selects
-from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
+from appliance.errors import ApplianceError, ClusterError, ClusterRefused, NodeUnreachable
 from appliance.model.node.drain import DrainView
 from appliance.model.state.cluster.pods import Budget, Pod, PodOnNode
 from appliance.model.state.nodes.maintenance import (
@@ -91,7 +91,7 @@ class KubernetesDrain:
         names = [item.metadata.name for item in nodes]
         for node in asked:
             if node not in names:
-                raise ClusterError(
+                raise ClusterRefused(
                     f"{node}: found no such node in the cluster, expected one of "
                     f"{', '.join(names)}",
                     hint="appliance status",
@@ -245,7 +245,7 @@ class KubernetesDrain:
             if error.status == 429:
                 return "a PodDisruptionBudget does not allow it"
             if error.status == 500 and SEVERAL_BUDGETS in error.body:
-                raise ClusterError(
+                raise ClusterRefused(
                     f"{pod.where}: more than one PodDisruptionBudget covers this pod, which the "
                     "eviction API refuses",
                     hint="ask the owner to delete all but one of them (kubectl -n "
@@ -319,6 +319,8 @@ class KubernetesDrain:
 
 
 def _refused(what: str, error: ApiRefused | ApiSilent, *, writes: bool) -> ApplianceError:
+    if isinstance(error, ApiRefused) and error.is_final:
+        return ClusterRefused(f"{what} failed: {error.words}", hint=HINT)
     if writes or isinstance(error, ApiRefused):
         return ClusterError(f"{what} failed: {error.words}", hint=HINT)
     return NodeUnreachable(

@@ -29,14 +29,26 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", metavar="FILE", type=Place(dir_okay=False, exists=True))
+@click.argument("file", metavar="[FILE]", required=False, type=Place(dir_okay=False, exists=True))
+@click.option(
+    "--abandon",
+    is_flag=True,
+    help="Instead of FILE: drop an upgrade that did not end and changed nothing of Run:ai yet.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
 @output_option
 @click.pass_obj
 def upgrade(
-    app: Application, file: Path, site: Path, output: str, *, dry_run: bool, yes: bool
+    app: Application,
+    file: Path | None,
+    site: Path,
+    output: str,
+    *,
+    abandon: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Upgrade Run:ai to the version of the vendor bundle FILE.
 
@@ -49,22 +61,31 @@ def upgrade(
     - the definitions are applied, then helm upgrades the backend and the cluster part
     - login, connection and projects are verified; a failure takes both releases back
 
-    The same command resumes an upgrade that was interrupted.
+    The same command resumes an upgrade that was interrupted, also with another file of the
+    same version. --abandon is refused once helm has changed a release.
 
     Example: appliance runai upgrade runai-2.8.12.tar.gz --site inventories/rack7
     """
-    path = file.absolute()
+    if abandon is (file is not None):
+        raise click.UsageError("give either FILE or --abandon")
+    path = file.absolute() if file else None
     connected = app.connect(
-        site, changed=lambda found: _with_bundle(found, path), reads_vendor_bundle=True
+        site, changed=lambda found: _with_bundle(found, path), reads_vendor_bundle=not abandon
     )
     with progress(plain=output == "json") as display:
         done = connected.upgrade_runai(
-            display, lambda plan: _confirm(connected.site, plan, yes), dry_run=dry_run
+            display,
+            lambda plan: _confirm(connected.site, plan, yes, abandon=abandon),
+            dry_run=dry_run,
+            abandon=abandon,
         )
     if output == "json":
         print_json(_plain(done))
         return
     plan = done.plan
+    if abandon:
+        _show_abandoned(done, dry_run=dry_run)
+        return
     if not plan.steps:
         print_line(f"nothing to do: Run:ai {plan.target} is installed")
         say("to see whether it is well: appliance health")
@@ -77,16 +98,37 @@ def upgrade(
         say("set runai.vendor_bundle in site.yml to this vendor bundle; then: appliance plan")
 
 
-def _with_bundle(site: Site, path: Path) -> Site:
-    """The site with the new vendor bundle."""
+def _show_abandoned(done: RunaiUpgradeResult, *, dry_run: bool) -> None:
+    plan = done.plan
+    if not plan.steps:
+        print_line("nothing to do: no upgrade of Run:ai is open")
+    elif dry_run:
+        for line in _abandon_lines(plan):
+            print_line(line)
+    else:
+        print_line(f"verified: the upgrade to Run:ai {plan.target} was dropped")
+        say(f"Run:ai {plan.current} runs as before; see: appliance plan")
+
+
+def _abandon_lines(plan: UpgradePlan) -> list[str]:
+    from appliance.model.components.runai.upgrade.abandon import KEPT
+
+    return [
+        f"{plan.node}: the upgrade from Run:ai {plan.current} to {plan.target} is dropped",
+        f"{plan.node}: {KEPT}",
+    ]
+
+
+def _with_bundle(site: Site, path: Path | None) -> Site:
+    """The site with the new vendor bundle, if there is one."""
     from appliance.model.components.runai.upgrade.variables import with_vendor_bundle
 
-    return with_vendor_bundle(site, str(path))
+    return with_vendor_bundle(site, str(path)) if path else site
 
 
-def _confirm(site: Site, plan: UpgradePlan, yes: bool) -> bool:
+def _confirm(site: Site, plan: UpgradePlan, yes: bool, *, abandon: bool) -> bool:
     def show() -> None:
-        for line in _lines(plan):
+        for line in _abandon_lines(plan) if abandon else _lines(plan):
             print_line(line, err=True)
 
     return confirmed(yes, about_nodes(site, (plan.node,)), show)

@@ -47,6 +47,9 @@ def self() -> None:
     "--downgrade-to", metavar="VERSION", help="Accept a bundle with this earlier version."
 )
 @allowed_signers_option
+@click.option(
+    "--unsigned", is_flag=True, help="Accept a bundle whose signature is missing or not checked."
+)
 @dry_run_option
 @yes_option
 @output_option
@@ -60,6 +63,7 @@ def upgrade(
     output: str,
     *,
     back: bool,
+    unsigned: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -68,7 +72,8 @@ def upgrade(
     No node is touched. What will happen on this machine:
 
     \b
-    - the signature, and the digest of each wheel, are checked first
+    - the signature, and the digest of each wheel, are checked first; without a file of allowed
+      signers (--allowed-signers, or bundle_signers of a --site), --unsigned is needed
     - the new version gets an environment of its own beside the present one
     - it is started, and checks the files of each --site, before anything switches
     - the program that you type then leads to it; the present version is kept
@@ -77,14 +82,20 @@ def upgrade(
     Example: appliance self upgrade --bundle /srv/bundle --site inventories/rack7
     """
     if back:
-        other = ("--bundle", bundle), ("--site", sites), ("--downgrade-to", downgrade_to)
+        other = (
+            ("--bundle", bundle),
+            ("--site", sites),
+            ("--downgrade-to", downgrade_to),
+            ("--unsigned", unsigned),
+        )
         if named := [name for name, value in other if value]:
             raise click.UsageError(f"--back and {named[0]} exclude each other")
         _go_back(output, dry_run=dry_run, yes=yes)
         return
     if bundle is None:
         raise click.UsageError("give --bundle DIR, or --back")
-    plan = _upgrade(app, bundle, sites, (downgrade_to, allowed_signers), dry_run=dry_run, yes=yes)
+    by_name = (downgrade_to, allowed_signers)
+    plan = _upgrade(app, bundle, sites, by_name, unsigned=unsigned, dry_run=dry_run, yes=yes)
     if output == "json":
         print_json(_plain(plan))
     elif plan.new is None:
@@ -107,6 +118,7 @@ def _upgrade(
     sites: tuple[Path, ...],
     named: tuple[str | None, Path | None],
     *,
+    unsigned: bool,
     dry_run: bool,
     yes: bool,
 ) -> SelfUpgradePlan:
@@ -120,8 +132,9 @@ def _upgrade(
     here = this_environment(bundle)
     found = BundleDirectory(bundle)
     offer = Offer(Path(found.directory), found.digest, tool_of(found.manifest, found.directory))
+    signature = _signature(app, found, sites, allowed)
     request = SelfUpgradeRequest(
-        offer, _signature(app, found, sites, allowed), sites, downgrade_to, dry_run
+        offer, signature, sites, downgrade_to, dry_run=dry_run, unsigned=unsigned
     )
 
     def confirm(plan: SelfUpgradePlan) -> bool:

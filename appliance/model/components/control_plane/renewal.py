@@ -101,7 +101,8 @@ def plan_renewal(
         and (renewal := renewal_of(node, observed.node_facts[node.name], within_days))
     ]
     # Where they have expired, the API may be away until most nodes are renewed: these come first.
-    found.sort(key=lambda renewal: not renewal.has_expired)
+    # Then a node that was left half done: no other may restart before it is back.
+    found.sort(key=lambda renewal: (not renewal.has_expired, not renewal.unfinished))
     faults = {fault.node: fault for fault in look.faults}
     refusals = [
         Refusal(
@@ -140,11 +141,17 @@ def _without_authority(
 def _not_carried(
     site: Site, observed: Observed, found: list[NodeRenewal], without: Collection[str]
 ) -> Iterator[Refusal]:
-    """While a node restarts its programs, the others must be well; unless nothing is any more."""
-    if any(renewal.has_expired or renewal.unfinished for renewal in found):
+    """While a node restarts its programs, the others must be well; unless nothing is any more.
+
+    A renewal that did not end explains that its own node is away, and no other.
+    """
+    if any(renewal.has_expired for renewal in found):
         return
     cluster = observed.cluster
+    begun = {renewal.node for renewal in found if renewal.unfinished}
     if not isinstance(cluster, Cluster):
+        if begun and len(site.control_plane) - len(begun) < majority(len(site.control_plane)):
+            return
         yield Refusal(
             found[0].node,
             CHECK,
@@ -155,7 +162,7 @@ def _not_carried(
         return
     for node in site.control_plane:
         member = cluster.nodes.get(node.name)
-        if node.name in without or (member is not None and member.ready):
+        if node.name in without or (member is not None and (member.ready or node.name in begun)):
             continue
         yield Refusal(
             node.name,

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.model.components.base.subject import Subject
 from appliance.model.components.gpu.driver import (
     CONTAINER_PARTS,
     DRIVER,
+    STANDIN,
     absent_driver,
     absent_parts,
     bundled_driver,
     fabric_manager,
     has_nvswitches,
     host_driver,
+    image_driver,
     kernels_of,
 )
 from appliance.model.components.gpu.operator import (
     NAMESPACE,
+    RELEASE,
     RUNAI,
     absent_images,
     brings,
@@ -31,6 +35,7 @@ from appliance.model.components.gpu.operator import (
 )
 from appliance.model.site.fields import is_kernel
 from appliance.model.site.runai_settings import Gpu
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.findings import Finding
 
 if TYPE_CHECKING:
@@ -68,6 +73,30 @@ def gpu_operator_there(subject: Subject) -> Iterator[Finding]:
         return
     for operator in refused_operators(subject.observed.cluster):
         yield subject.error("gpu_operator_there", *refusal_of(operator))
+
+
+def gpu_operator_upgrade(subject: Subject) -> Iterator[Finding]:
+    """An install does not upgrade an operator: that is done with each node emptied in its turn."""
+    cluster, manifest = subject.observed.cluster, subject.desired.manifest
+    chart = chart_of(manifest) if manifest else None
+    first = subject.site.control_plane[0]
+    if subject.site.settings.gpu is None or chart is None or subject.node != first:
+        return
+    stack = getattr(cluster, "gpu_stack", None)
+    release = cluster.release(NAMESPACE, RELEASE) if isinstance(cluster, Cluster) else None
+    running = stack.version if stack else None
+    wanted = chart.version.removeprefix("v")
+    if release is None or release.chart_sha256 in (None, chart.sha256) or running in (None, wanted):
+        return
+    yield replace(
+        subject.error(
+            "gpu_operator_upgrade",
+            f"GPU Operator {running}",
+            f"{wanted}, which the bundle has; an install does not upgrade it",
+            "to upgrade it: appliance gpu upgrade",
+        ),
+        step="gpu",
+    )
 
 
 def gpu_bundle(desired: Desired) -> Iterator[Finding]:
@@ -108,7 +137,10 @@ def gpu_on_pci(subject: Subject) -> Iterator[Finding]:
 def gpu_driver(subject: Subject) -> Iterator[Finding]:
     """The driver that is loaded is the one that the site asks for."""
     wanted = _asked(subject)
-    if wanted is None or wanted.driver == "container":
+    if wanted is None:
+        return
+    if wanted.driver == "container":
+        yield from _container_driver(subject)
         return
     loaded = host_driver(subject.facts)
     if wanted.driver == "preinstalled":
@@ -128,12 +160,29 @@ def gpu_driver(subject: Subject) -> Iterator[Finding]:
     ours = installed is None or any(name.startswith(DRIVER) for name in installed)
     if loaded != bundled.version or not ours:
         source = "" if ours else ", from no package of the bundle"
+        upgrade = "to upgrade it: appliance gpu upgrade; or " if ours else ""
         yield subject.error(
             "gpu_driver",
             f"NVIDIA's driver {loaded}{source}",
             f"none, or {bundled.version} of the bundle",
-            "keep it with gpu.driver: preinstalled in site.yml; or take the node out of service, "
-            "remove that driver, and reboot",
+            f"{upgrade}keep it with gpu.driver: preinstalled in site.yml; or take the node out of "
+            "service, remove that driver, and reboot",
+        )
+
+
+def _container_driver(subject: Subject) -> Iterator[Finding]:
+    """The operator would replace it under running pods, one node after the other."""
+    manifest = subject.desired.manifest
+    loaded, bundled = host_driver(subject.facts), image_driver(manifest) if manifest else ""
+    if loaded and bundled and loaded != bundled:
+        yield replace(
+            subject.error(
+                "gpu_driver",
+                f"NVIDIA's driver {loaded}",
+                f"none, or {bundled} of the bundle; an install does not upgrade it",
+                "to upgrade it, with each node emptied in its turn: appliance gpu upgrade",
+            ),
+            step="gpu",
         )
 
 
@@ -189,7 +238,7 @@ def gpu_kernel_packages(subject: Subject) -> Iterator[Finding]:
     wanted, manifest = _asked(subject), subject.desired.manifest
     if wanted is None or wanted.driver == "preinstalled" or manifest is None:
         return
-    if wanted.driver == "container" and "image driver" in manifest.standins:
+    if wanted.driver == "container" and STANDIN in manifest.standins:
         return
     parts = CONTAINER_PARTS if wanted.driver == "container" else ("headers",)
     running = subject.facts.at("os.kernel")
@@ -251,6 +300,7 @@ def _build_again(subject: Subject, kernels: Sequence[str]) -> str:
 
 CHECKS = (
     gpu_operator_there,
+    gpu_operator_upgrade,
     gpu_other_nfd,
     gpu_on_pci,
     gpu_driver,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DRIVER: Final = "cuda-drivers-"
 FABRIC_MANAGER: Final = "nvidia-fabricmanager"
+IMAGE: Final = "driver"
+STANDIN: Final = "image driver"
 RUNTIME: Final = "nvidia"
 _IMAGE: Final = re.compile(r"linux-image-(?:unsigned-)?(\d.+)")
 # Beside these, linux-modules-extra is brought where the bundle has it.
@@ -72,6 +74,17 @@ def bundled_driver(manifest: BundleManifest) -> BundledDriver | None:
         upstream(manager) if manager else None,
         tuple(manifest.package_roots.get("container_toolkit", ())),
     )
+
+
+def image_driver(manifest: BundleManifest) -> str:
+    """The version of the driver in the bundle's image, by its tag ``VERSION-ubuntu20.04``.
+
+    Empty where there is no such image, or where a stand-in takes its place and loads nothing.
+    """
+    if STANDIN in manifest.standins:
+        return ""
+    tags = (name.partition(":")[2] for name in manifest.images if name.startswith(IMAGE + ":"))
+    return upstream(next(tags, ""))
 
 
 def host_driver(facts: NodeFacts) -> str | None:

@@ -10,7 +10,8 @@ from appliance.model.bundle.vendor.bundle import GIGABYTE, Needs, short_of_space
 from appliance.model.components.base.subject import Subject
 from appliance.model.components.runai.address import runai_address
 from appliance.model.components.runai.unmet import vendor_bundle as bundle_of
-from appliance.model.components.runai.upgrade.record import begun_upgrade
+from appliance.model.components.runai.upgrade.evidence import is_begun_by_helm
+from appliance.model.components.runai.upgrade.record import begun_upgrade, way_out
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE
 from appliance.model.state.findings import Finding
@@ -65,8 +66,7 @@ def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
             f"an upgrade of Run:ai from {begun.source_version} to {begun.target_version} that "
             "did not end",
             "the upgrade ended or taken back",
-            f"end it, with the vendor bundle of {begun.target_version}: "
-            "appliance runai upgrade FILE",
+            way_out(begun, is_begun_by_helm(begun, subject.desired, subject.observed)),
         )
         return
     found, cluster = subject.desired.vendor_bundle, subject.observed.cluster

@@ -178,11 +178,14 @@ class GpuStack:
         state: ``status.state`` of its ClusterPolicy; None when there is no ClusterPolicy.
         version: of the operator that runs, without a v; None when none does.
         pods: every pod of its namespace.
+        templates: DaemonSet of its namespace -> hash of its newest template, which its pods carry
+            as a label.
     """
 
     state: str | None = None
     version: str | None = None
     pods: tuple[Pod, ...] = ()
+    templates: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import Final
 INTERACTIVE: Final = ("build", "interactive-preemptible")
 
 ENDED: Final = ("Succeeded", "Failed")
+# What a DaemonSet's controller writes on each pod, and on the revision of its template.
+TEMPLATE_LABEL: Final = "controller-revision-hash"
 
 
 @dataclass(frozen=True)

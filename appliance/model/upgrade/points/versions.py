@@ -30,6 +30,7 @@ _BUNDLE: Final = Point("bundle", "the verified bundle of the first release on th
 _RUNAI: Final = Point("runai", "a version of Run:ai that runs on every Kubernetes on the way")
 _OPERATOR: Final = Point("gpu-operator", "a GPU Operator that runs on every Kubernetes on the way")
 _DEPRECATED: Final = Point("deprecated-apis", "no use of an API that the release no longer has")
+_NEWER_OPERATOR: Final = "first bring it to a version for both: appliance gpu upgrade"
 _DROPPED: Final = Point("dropped", "no setting that kubeadm would silently drop")
 
 
@@ -89,26 +90,39 @@ def gpu_operator(site: Site, observed: Observed, path: Sequence[Hop]) -> tuple[G
         return (_OPERATOR.go("the site has no GPU Operator"),)
     if not cluster.gpu_operators:
         return (_OPERATOR.go("no GPU Operator is installed yet"),)
-    faults = [gate for one in cluster.gpu_operators for gate in _operator(one, _minors(path))]
+    faults = [
+        gate
+        for one in cluster.gpu_operators
+        for gate in operator_gates(_OPERATOR, one, _minors(path))
+    ]
     told = ", ".join(str(one.version) for one in cluster.gpu_operators)
     return _OPERATOR.all_of(faults, f"GPU Operator {told}")
 
 
-def _operator(one: GpuOperator, minors: Sequence[tuple[int, int]]) -> Iterator[Gate]:
+def operator_gates(
+    point: Point, one: GpuOperator, minors: Sequence[tuple[int, int]], cure: str = _NEWER_OPERATOR
+) -> Iterator[Gate]:
+    """Why an operator does not run on these versions of Kubernetes; nothing where it does.
+
+    Args:
+        point: what is judged, for the words of its gates.
+        one: the operator, of a version that runs or that will.
+        minors: of Kubernetes.
+        cure: the next command.
+    """
     what = f"GPU Operator {one.version or 'of unknown version'} in namespace {one.namespace}"
-    cure = "first bring it to a version for both: appliance gpu upgrade"
     tested = gpu_operator_versions.TESTED.get(gpu_operator_versions.line_of(one.version or ""))
     if tested is None:
-        yield _OPERATOR.unknown(Silence(f"{what}, whose range of Kubernetes is not known"), cure)
+        yield point.unknown(Silence(f"{what}, whose range of Kubernetes is not known"), cure)
         return
     low, high = tested.kubernetes
     outside = [minor for minor in minors if not low <= minor <= high]
     if outside and tested.is_range:
         span = f"{dotted(low)} to {dotted(high)}"
-        yield _OPERATOR.stop(f"{what}, which runs on {span}, not on {_words(outside)}", cure)
+        yield point.stop(f"{what}, which runs on {span}, not on {_words(outside)}", cure)
     elif outside:
         nowhere = f"{what}, which NVIDIA is not known to have tested on {_words(outside)}"
-        yield _OPERATOR.unknown(Silence(nowhere), cure)
+        yield point.unknown(Silence(nowhere), cure)
 
 
 def deprecated_apis(evidence: Evidence, path: Sequence[Hop]) -> tuple[Gate, ...]:

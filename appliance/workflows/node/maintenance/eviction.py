@@ -24,6 +24,7 @@ BUDGET_SECONDS = 60.0
 # Pods of one controller that may come although the node is cordoned: bound just before it was.
 RETURNS = 3
 REMOVAL_BUDGET_SECONDS = 300.0
+MOVES = "will be evicted"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Eviction:
         """One sentence for each pod that moves, then for each that is lost or may block."""
         view = self.drain.view(name)
         foreseen = forecast(name, view.pods, view.budgets, view.nodes)
-        moving = (f"pod {pod.where} will be evicted" for pod in foreseen.evicted if pod.owner)
+        moving = (f"pod {pod.where} {MOVES}" for pod in foreseen.evicted if pod.owner)
         return (*moving, *(concern.sentence() for concern in foreseen.concerns))
 
     def empty(self, name: str) -> None:
@@ -190,6 +191,11 @@ class Eviction:
             "command again",
             details=[] if budgets else [why],
         )
+
+
+def losses(sentences: Sequence[str]) -> tuple[str, ...]:
+    """The sentences of a forecast that are about more than a pod that moves."""
+    return tuple(sentence for sentence in sentences if not sentence.endswith(MOVES))
 
 
 def to_be_moved(view: DrainView) -> tuple[PodOnNode, ...]:

@@ -16,6 +16,7 @@ from appliance.model.bundle.vendor.bundle import GIGABYTE, VendorBundle
 from appliance.model.components.runai import unmet
 from appliance.model.components.runai.checks import UNPACK
 from appliance.model.components.runai.origin import origins
+from appliance.model.components.runai.upgrade.evidence import is_begun_by_helm
 from appliance.model.components.runai.upgrade.hops import Hop, judge_hop
 from appliance.model.components.runai.upgrade.points import (
     backup_open_points,
@@ -27,6 +28,7 @@ from appliance.model.components.runai.upgrade.record import (
     BegunUpgrade,
     ClaimedVolume,
     begun_upgrade,
+    way_out,
 )
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster.cluster import Cluster
@@ -125,7 +127,8 @@ class _Scene:
     def same(self) -> BegunUpgrade | None:
         """The open upgrade, if it leads to this bundle."""
         found = self.begun
-        return found if found and found.target_sha256 == self.target.sha256 else None
+        target = self.target
+        return found if found and found.leads_to(target.sha256, target.version) else None
 
     @property
     def source(self) -> VendorBundle | None:
@@ -202,8 +205,7 @@ def _impossible(scene: _Scene) -> Iterator[Refusal]:
         yield scene.refusal(
             f"an upgrade from {begun.source_version} to {begun.target_version} that did not end",
             "one upgrade at a time",
-            f"end it first, with the vendor bundle of {begun.target_version}: "
-            "appliance runai upgrade FILE",
+            way_out(begun, is_begun_by_helm(begun, scene.desired, scene.observed)),
         )
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.components.runai import component, unmet
-from appliance.model.components.runai.origin import origins
+from appliance.model.components.runai.upgrade.evidence import is_begun_by_helm
 from appliance.model.components.runai.upgrade.record import (
     RETAIN,
     BegunUpgrade,
     ClaimedVolume,
     begun_upgrade,
 )
-from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -40,28 +38,18 @@ def record_of(desired: Desired, observed: Observed) -> BegunUpgrade | None:
     """The record of an upgrade to the vendor bundle of ``desired``."""
     found = begun_upgrade(observed.node_facts.get(desired.site.vendor_node.name))
     target = desired.vendor_bundle
-    return found if found and target and found.target_sha256 == target.sha256 else None
+    return found if found and target and found.leads_to(target.sha256, target.version) else None
+
+
+def has_another_file(desired: Desired, record: BegunUpgrade) -> bool:
+    """Whether the upgrade was begun with another file of the same version."""
+    target = desired.vendor_bundle
+    return target is not None and record.target_sha256 != target.sha256
 
 
 def helm_has_begun(desired: Desired, observed: Observed) -> bool:
     """Whether a release is not as before: then a dump of now is none of before."""
-    record, cluster = record_of(desired, observed), observed.cluster
-    if record is None or record.rolled_back or not isinstance(cluster, Cluster):
-        return False
-    source = VendorBundle.from_record(record.source) if record.source else None
-    before = origins(desired, source) if source else {}
-    found = [cluster.release(namespace, name) for namespace, name in unmet.RELEASES]
-    return any(
-        release.revision != record.revisions.get(release.name)
-        # Back at the old version, noted by a rollback that was killed later.
-        and not (
-            release.status == "deployed"
-            and release.name in before
-            and release.origin_sha256 == values_digest(before[release.name])
-        )
-        for release in found
-        if release is not None
-    )
+    return is_begun_by_helm(record_of(desired, observed), desired, observed)
 
 
 def _revisions(cluster: Cluster) -> dict[str, int]:
@@ -71,9 +59,11 @@ def _revisions(cluster: Cluster) -> dict[str, int]:
 
 def save_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
     """What of the dump and the values is not there, or too old; nothing once helm has begun."""
+    record = record_of(desired, observed)
+    if record is not None and record.is_open and has_another_file(desired, record):
+        yield f"it was begun with another file of Run:ai {record.target_version}"
     if helm_has_begun(desired, observed):
         return
-    record = record_of(desired, observed)
     if record is None or record.rolled_back:
         yield "values and RunaiConfig are not saved"
     if record is None or record.rolled_back or record.dump is None:
@@ -109,7 +99,8 @@ def prepare_open_points(desired: Desired, observed: Observed) -> Iterator[str]:
     """What is not there yet of the new bundle, and whether the values were merged."""
     yield from unmet.bundle(desired.site.vendor_node, desired, observed)
     record = record_of(desired, observed)
-    if record is None or record.rolled_back or not record.merged:
+    is_merged = record is not None and record.merged and not has_another_file(desired, record)
+    if record is None or record.rolled_back or not is_merged:
         yield "the values of both releases are not merged with those of the new version"
 
 

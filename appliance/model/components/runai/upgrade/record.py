@@ -81,6 +81,14 @@ class BegunUpgrade:
         """The version before."""
         return str(self.source.get("version") or "")
 
+    def leads_to(self, sha256: str, version: str | None) -> bool:
+        """Whether it leads to this vendor bundle, or, while it is open, to one of its version.
+
+        A bundle that was cut off or incomplete is replaced by another file of the same version.
+        """
+        is_mended = self.is_open and bool(version) and self.target_version == version
+        return self.target_sha256 == sha256 or is_mended
+
     @property
     def is_open(self) -> bool:
         """Whether it neither reached its end nor was taken back."""
@@ -118,3 +126,17 @@ def _dump(found: Mapping[str, Any]) -> Dump | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def way_out(begun: BegunUpgrade, is_begun_by_helm: bool) -> str:
+    """What a person does about an upgrade that did not end.
+
+    Args:
+        begun: its record, which is open.
+        is_begun_by_helm: a release is not as before any more.
+    """
+    end = (
+        f"end it, with any complete vendor bundle of {begun.target_version}: "
+        "appliance runai upgrade FILE"
+    )
+    return end if is_begun_by_helm else f"{end}; or drop it: appliance runai upgrade --abandon"

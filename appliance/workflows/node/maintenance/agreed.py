@@ -1,0 +1,76 @@
+"""Whether the plan of a maintenance, or of its end, is still the one that was shown.
+
+What must not be here: making the plan (that is its workflow's), or when an answer is late
+(:mod:`appliance.workflows.session.confirmation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.workflows.session.confirmation import differing, require_same_plan
+
+if TYPE_CHECKING:
+    from appliance.model.node.answering import AnsweringMachine
+    from appliance.model.node.drain import Forecast
+    from appliance.model.state.facts.hardware import Difference
+    from appliance.model.state.journal import Run
+    from appliance.model.state.nodes.maintenance import Maintenance
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a person was shown of a node, as lines.
+
+    Attributes:
+        exact: must be the same again.
+        losses: none may come; one that is gone is no reason to stop.
+    """
+
+    exact: tuple[str, ...]
+    losses: tuple[str, ...] = ()
+
+    def require(self, now: Shown, run: Run) -> None:
+        """Stop where the new plan is another one.
+
+        Raises:
+            Refused: names the differences; nothing was changed.
+        """
+        new = (line for line in now.losses if line not in self.losses)
+        require_same_plan(
+            run,
+            (
+                *differing(self.exact, now.exact),
+                *(f"only in the new plan: {line}" for line in new),
+            ),
+        )
+
+
+def shown_maintenance(
+    foreseen: Forecast, mark: Maintenance | None, machine: AnsweringMachine
+) -> Shown:
+    """What counts of the forecast: pods that only move, and budgets that wait, do not."""
+    concerns = (*foreseen.by("refuses"), *foreseen.by("loses"), *foreseen.by("interrupts"))
+    return Shown(
+        (*_marked(mark), machine.claim),
+        (
+            *(concern.sentence() for concern in concerns),
+            *(f"{pod.where}: ends with the taint" for pod in foreseen.ended_by_taint),
+        ),
+    )
+
+
+def shown_return(
+    mark: Maintenance | None, differences: Sequence[Difference], machine: AnsweringMachine
+) -> Shown:
+    """What stands on the node, and what is not as it was."""
+    said = (f"{machine.node}: {difference.sentence()}" for difference in differences)
+    return Shown((*_marked(mark), *said, machine.claim))
+
+
+def _marked(mark: Maintenance | None) -> tuple[str, ...]:
+    if mark is None:
+        return ()
+    return (f"in maintenance by {mark.by} since {mark.since}, phase {mark.phase}, run {mark.run}",)
