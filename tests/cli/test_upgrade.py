@@ -15,7 +15,8 @@ from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.errors import PlaybookFailed
-from appliance.lab.site.rehearsals import RehearsalFiles
+from appliance.lab.site.rehearsals import MARKDOWN as REPORT
+from appliance.lab.site.rehearsals import PAGE, RehearsalFiles
 from appliance.lab.site.sites import LabSiteFiles
 from appliance.model.rehearsal.likeness import Likeness, LikeNode
 from appliance.model.state.observed import Fault
@@ -187,25 +188,25 @@ def test_in_a_lab_like_a_site_it_ends_with_a_report(
     bench.rack.fail_on.clear()
     assert typed(tmp_path, "--yes") == 0
     shown = capsys.readouterr().err
-    assert f"report: {tmp_path / 'rehearsal.md'}" in shown
-    text = (tmp_path / "rehearsal.md").read_text().replace("\\", "")
+    assert f"report: {tmp_path / REPORT}" in shown
+    text = (tmp_path / REPORT).read_text().replace("\\", "")
     assert text.startswith(f"# Rehearsal of rack7: {OLD} to {NEW}\n")
     assert "failed: w1: kubeadm upgrade node ended with 1" in text
     assert "| outcome | every node has the release |" in text
-    assert (tmp_path / "rehearsal.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / PAGE).read_text().startswith("<!doctype html>")
     assert [run.to for run in RehearsalFiles(tmp_path).runs()] == [NEW, NEW]
 
 
 def test_a_dry_run_there_reports_nothing(bench: Bench, tmp_path: Path) -> None:
     like_a_site(tmp_path)
     assert typed(tmp_path, "--dry-run") == 0
-    assert not (tmp_path / "rehearsal.md").exists()
+    assert not (tmp_path / REPORT).exists()
     assert bench.rack.plays == []
 
 
 def test_an_upgrade_of_a_site_is_no_rehearsal(bench: Bench, tmp_path: Path) -> None:
     assert typed(tmp_path, "--yes") == 0
-    assert not (tmp_path / "rehearsal.md").exists()
+    assert not (tmp_path / REPORT).exists()
     assert bench.rack.plays != []
 
 

@@ -21,7 +21,8 @@ from appliance.model.rehearsal.report.rehearsed import MOST_BYTES, RehearsedRun,
 from appliance.model.rehearsal.report.report import Rehearsal, report
 
 RUNS: Final = STATE / "rehearsal"
-MARKDOWN, PAGE = Path("rehearsal.md"), Path("rehearsal.html")
+# Not beside the site's own files: Ansible would read them as an inventory.
+MARKDOWN, PAGE = RUNS / "report.md", RUNS / "report.html"
 
 
 class RehearsalFiles:

@@ -220,6 +220,12 @@ def _differences(
     yield from _left_out(found, nodes, seen_workers)
     for lab_node in nodes:
         yield from _of_node(found, lab_node)
+    workers = [node for node in nodes if node.name in {one.name for one in seen_workers}]
+    if len(workers) == 1 and workers[0].stands_for:
+        yield (
+            f"{workers[0].name} is the only worker: its pods have nowhere to go, so an upgrade "
+            "there needs --allow-outage"
+        )
     yield "addresses are of 198.18.0.0/16, names of services end with .test, secrets are the lab's"
     need = sum(_CONTROL_PLANE_GIB if node.control_plane else _WORKER_GIB for node in nodes)
     yield f"all nodes share this machine's memory and disk; they need about {need:.0f} GiB"

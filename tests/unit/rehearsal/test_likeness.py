@@ -69,6 +69,22 @@ def test_a_worker_that_no_look_has_seen_is_named_and_left_out() -> None:
     assert "w2 is not in the lab: no look has kept its facts" in like.differences
 
 
+@pytest.mark.parametrize(
+    ("workers", "changes", "said"),
+    [
+        (1, {}, False),
+        (3, {}, True),
+        (3, {"w3": handmade(PODS)}, False),
+    ],
+    ids=["as on the site", "one for three", "two kinds"],
+)
+def test_an_only_worker_that_stands_for_others_has_nowhere_for_its_pods(
+    workers: int, changes: dict[str, Any], said: bool
+) -> None:
+    like = plan_likeness(seen(1, workers, nodes=changes))
+    assert any("needs --allow-outage" in text for text in like.differences) is said
+
+
 def test_more_kinds_than_a_lab_can_have_are_named() -> None:
     members = {
         f"w{n}": {"member": replace(MEMBER, taints=(f"a={n}:NoSchedule",))} for n in range(1, 23)
