@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.commands.cluster.rehearsal import rehearsing
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import (
     Place,
@@ -111,15 +112,21 @@ def upgrade(
         if name and name not in known:
             raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
     options = UpgradeOptions(to, without, pause_after, max_unavailable)
-    with progress(plain=output == "json") as display, closing(connected.drain()) as drain:
-        done = connected.upgrade(
-            options,
-            display,
-            drain,
-            lambda found: _confirm(connected.site, found, yes),
-            accepted=accept_loss,
-            allow_outage=allow_outage,
-            dry_run=dry_run,
+    with (
+        progress(plain=output == "json") as display,
+        closing(connected.drain()) as drain,
+        rehearsing(connected, to, accept_loss, dry_run=dry_run) as heard,
+    ):
+        done = heard(
+            connected.upgrade(
+                options,
+                display,
+                drain,
+                lambda found: _confirm(connected.site, heard(found), yes),
+                accepted=accept_loss,
+                allow_outage=allow_outage,
+                dry_run=dry_run,
+            )
         )
     if output == "json":
         print_json(_as_json(done))
