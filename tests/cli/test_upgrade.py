@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.kubernetes.api_watch import ApiWatch
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.errors import PlaybookFailed
+from appliance.lab.site.rehearsals import MARKDOWN as REPORT
+from appliance.lab.site.rehearsals import PAGE, RehearsalFiles
+from appliance.lab.site.sites import LabSiteFiles
+from appliance.model.rehearsal.likeness import Likeness, LikeNode
 from appliance.model.state.observed import Fault
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeBundle
 from tests.unit.upgrade import rack as upgrades
-from tests.unit.upgrade.rack import NEW, NEXT, Bench, web
+from tests.unit.upgrade.rack import NEW, NEXT, OLD, Bench, web
 
 Capture = pytest.CaptureFixture[str]
 
@@ -50,6 +55,9 @@ class Site(FakedSite):
     @property
     def preflight(self) -> Any:
         return lambda *_: ()
+
+    def api_watch(self) -> ApiWatch:
+        return ApiWatch("198.18.7.11", 6443, lambda: True)
 
     def drain(self) -> Any:
         return Closable(self.bench.drain)
@@ -239,3 +247,50 @@ def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
     assert typed(tmp_path, "--yes", "--remove-docker") == 0
     assert "keeps 3.0 GiB: removed" in capsys.readouterr().out
     assert bench.rack.plays[-1].playbook == "docker_removal"
+
+
+def like_a_site(directory: Path) -> None:
+    """The site is a lab that is like another one."""
+    like = Likeness("rack7", OLD, (LikeNode("cp1", True, ("control_plane",)),))
+    LabSiteFiles(lambda *_: None).keep_likeness(directory, like)
+
+
+def test_in_a_lab_like_a_site_it_ends_with_a_report(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    like_a_site(tmp_path)
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm upgrade node ended with 1")
+    assert typed(tmp_path, "--yes") == 1
+    bench.rack.fail_on.clear()
+    assert typed(tmp_path, "--yes") == 0
+    shown = capsys.readouterr().err
+    assert f"report: {tmp_path / REPORT}" in shown
+    text = (tmp_path / REPORT).read_text().replace("\\", "")
+    assert text.startswith(f"# Rehearsal of rack7: {OLD} to {NEW}\n")
+    assert "failed: w1: kubeadm upgrade node ended with 1" in text
+    assert "| outcome | every node has the release |" in text
+    assert (tmp_path / PAGE).read_text().startswith("<!doctype html>")
+    assert [run.to for run in RehearsalFiles(tmp_path).runs()] == [NEW, NEW]
+
+
+def test_a_dry_run_there_reports_nothing(bench: Bench, tmp_path: Path) -> None:
+    like_a_site(tmp_path)
+    assert typed(tmp_path, "--dry-run") == 0
+    assert not (tmp_path / REPORT).exists()
+    assert bench.rack.plays == []
+
+
+def test_an_upgrade_of_a_site_is_no_rehearsal(bench: Bench, tmp_path: Path) -> None:
+    assert typed(tmp_path, "--yes") == 0
+    assert not (tmp_path / REPORT).exists()
+    assert bench.rack.plays != []
+
+
+def test_a_lab_that_no_version_of_ours_can_read_is_upgraded_all_the_same(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    like_a_site(tmp_path)
+    (tmp_path / ".appliance/like.json").write_text("{")
+    assert typed(tmp_path, "--yes") == 0
+    assert "no report is written" in capsys.readouterr().err
+    assert bench.rack.plays != []

@@ -115,6 +115,7 @@ ROWS = (
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
             "tests/lab/test_two_hops.py",
+            "tests/lab/test_like.py",
         ),
         (
             *PACKAGE,
@@ -122,6 +123,7 @@ ROWS = (
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
             "tests/lab/test_two_hops.py",
+            "tests/lab/test_like.py",
             "tests/lab/support",
         ),
         figures=True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
+from appliance.cli.commands.cluster.rehearsal import rehearsing
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import (
     Place,
@@ -137,16 +138,22 @@ def upgrade(
         if name and name not in known:
             raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
     options = UpgradeOptions(to, without, pause_after, max_unavailable, back)
-    with progress(plain=output == "json") as display, closing(connected.drain()) as drain:
-        done = connected.upgrade(
-            options,
-            display,
-            drain,
-            lambda found: _confirm(connected.site, found, yes),
-            more_bundles=bundles[1:],
-            accepted=accept_loss,
-            allow_outage=allow_outage,
-            dry_run=dry_run,
+    with (
+        progress(plain=output == "json") as display,
+        closing(connected.drain()) as drain,
+        rehearsing(connected, to, accept_loss, dry_run=dry_run) as heard,
+    ):
+        done = heard(
+            connected.upgrade(
+                options,
+                display,
+                drain,
+                lambda found: _confirm(connected.site, heard(found), yes),
+                more_bundles=bundles[1:],
+                accepted=accept_loss,
+                allow_outage=allow_outage,
+                dry_run=dry_run,
+            )
         )
         removal = None
         if remove_docker and not done.plan.refusals and (done.ended or not done.plan.steps):
