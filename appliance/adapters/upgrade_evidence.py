@@ -43,9 +43,9 @@ class ClusterEvidence:
         """What each member of etcd says of itself."""
         return self._etcd.statuses(asked)
 
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
-        """Save a snapshot of etcd on a node, and restore it once."""
-        return self._etcd.prove(node, reason)
+    def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
+        """Save a snapshot of etcd on a node, and restore it once; ``keep`` names older ones."""
+        return self._etcd.prove(node, reason, keep)
 
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""
@@ -60,3 +60,7 @@ class ClusterEvidence:
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """The deprecated APIs that somebody asked for."""
         return self._reader.deprecated_uses()
+
+    def runai_runtime(self) -> str | Silence | None:
+        """The container runtime in the values of Run:ai's cluster release."""
+        return self._reader.runai_runtime()

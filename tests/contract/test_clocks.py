@@ -25,7 +25,7 @@ RECORDS = {
     "appliance/adapters/support/archive.py": "the time of a file in an archive",
     "appliance/workflows/horizon.py": "a certificate's days",
     "appliance/workflows/support/bundle.py": "which logs are of the time that was asked for",
-    "appliance/workflows/cluster/upgrade.py": "since when an upgrade is under way",
+    "appliance/workflows/cluster/upgrade_run.py": "since when an upgrade is under way",
     "appliance/workflows/cluster/upgrade_nodes.py": "since when a node is cordoned",
     "appliance/workflows/node/patch_nodes.py": "since when a node is cordoned",
     "appliance/cli/commands/site/packages.py": "when nodes said which packages they have",

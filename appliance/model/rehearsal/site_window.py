@@ -14,7 +14,8 @@ from pydantic import Field
 
 from appliance.model.documents.typed_json import Line
 from appliance.model.state.journal import Record
-from appliance.model.upgrade.plan import UpgradePlan, UpgradeStep
+from appliance.model.upgrade.moves.steps import UpgradeStep
+from appliance.model.upgrade.plan import UpgradePlan
 from appliance.model.upgrade.window import (
     CONTROL_PLANE,
     EACH,

@@ -96,16 +96,10 @@ def skew(nodes: Mapping[str, NodeVersions]) -> tuple[str, ...]:
         skew_faults(
             {name: found[API] for name, found in read.items() if API in found},
             {
-                f"{name}: {part}": found[part]
+                name: {part: found[part] for part in PARTS[1:] if part in found}
                 for name, found in read.items()
-                for part in PARTS[1:]
-                if part in found
             },
-            {
-                f"{name}: {part}": found[part]
-                for name, found in read.items()
-                for part in ("kubelet", "kube-proxy")
-                if part in found
-            },
+            {name: found["kubelet"] for name, found in read.items() if "kubelet" in found},
+            {name: found["kube-proxy"] for name, found in read.items() if "kube-proxy" in found},
         )
     )

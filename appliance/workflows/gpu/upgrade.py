@@ -25,12 +25,12 @@ from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
 from appliance.model.state.observed import Observed
-from appliance.model.upgrade.gate import stopping
 from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
 from appliance.model.upgrade.gpu.observed import gpu_situation
 from appliance.model.upgrade.gpu.plan import GpuPlan, GpuStep
 from appliance.model.upgrade.gpu.points import node_points, step_points, unfinished
 from appliance.model.upgrade.gpu.target import Target
+from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.gpu.look import (

@@ -15,11 +15,11 @@ from appliance.model.components.gpu.operator import DRIVER_IMAGES
 from appliance.model.site.runai_settings import Runai
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import BundleEvidence, Silence
-from appliance.model.upgrade.gate import Gate
 from appliance.model.upgrade.gpu.gates import GpuEvidence, gpu_gates
 from appliance.model.upgrade.gpu.observed import GpuNode, GpuSituation
 from appliance.model.upgrade.gpu.plan import Open, order_of, plan_gpu_upgrade
 from appliance.model.upgrade.gpu.target import Target, target_of
+from appliance.model.upgrade.points.gate import Gate
 from tests import samples
 
 WHOLE = BundleEvidence("k8s-1.23.5-r1", mirrored=True)

@@ -222,14 +222,15 @@ def docker_settings(subject: Subject) -> Iterator[Finding]:
 
 
 def foreign_containerd(subject: Subject) -> Iterator[Finding]:
-    """Only Docker uses containerd: other containers are foreign."""
+    """Only Docker, and the kubelet of a member, use containerd: other containers are foreign."""
     spaces = subject.facts.at("runtime.containerd.namespaces") or []
-    foreign = [name for name in spaces if name != "moby"]
+    ours = {"moby", "k8s.io"} if subject.is_ours else {"moby"}
+    foreign = [name for name in spaces if name not in ours]
     if foreign:
         yield subject.error(
             "foreign_containerd",
             f"containerd running containers of {', '.join(foreign)}",
-            "a containerd that only Docker uses",
+            "a containerd without containers of others",
             subject.ssh(f"sudo ctr -n {shlex.quote(foreign[0])} containers list"),
         )
 

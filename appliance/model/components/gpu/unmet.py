@@ -86,7 +86,7 @@ def _nouveau(facts: NodeFacts) -> Iterator[str]:
 
 
 def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
-    """The bundle's driver is loaded, Docker gives it to containers, and it stays as it is."""
+    """The bundle's driver is loaded, containers get it, and it stays as it is."""
     loaded = host_driver(facts)
     bundled = bundled_driver(desired.manifest) if desired.manifest else None
     if loaded is None:
@@ -95,9 +95,10 @@ def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
         yield f"NVIDIA's driver is {loaded}, not {bundled.version} of the bundle"
     if loaded is not None:
         yield from _not_built(facts)
-    runtime = facts.at("runtime.docker.default_runtime")
+    of = desired.release.runtime
+    runtime = facts.at(f"runtime.{of.name}.default_runtime")
     if runtime != RUNTIME:
-        yield f"Docker's default runtime is {runtime or 'unknown'}, not {RUNTIME}"
+        yield f"{of.title}'s default runtime is {runtime or 'unknown'}, not {RUNTIME}"
     if has_nvswitches(facts) and not _runs_at_boot(facts.unit("nvidia-fabricmanager")):
         yield "its GPUs are joined by NVSwitches, but the fabric manager does not run at every boot"
     manager = fabric_manager(facts)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from appliance.model.documents.typed_json import Line, RunId, read_typed
-from appliance.model.upgrade.gate import Gate
-from appliance.model.upgrade.plan import UpgradePlan, UpgradeStep
+from appliance.model.upgrade.moves.steps import UpgradeStep
+from appliance.model.upgrade.plan import UpgradePlan
+from appliance.model.upgrade.points.gate import Gate
 from appliance.model.upgrade.window import Clock, Estimate
 
 SCHEMA: Final = 1

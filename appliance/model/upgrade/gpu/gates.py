@@ -13,8 +13,8 @@ from appliance.model.components.gpu.in_turn import node_by_node
 from appliance.model.components.gpu.operator import NAMESPACE, absent_images, operator_values
 from appliance.model.state.cluster.cluster import Cluster, GpuOperator
 from appliance.model.upgrade.evidence import BundleEvidence, Silence
-from appliance.model.upgrade.gate import Gate, Point
 from appliance.model.upgrade.gpu.plan import order_of
+from appliance.model.upgrade.points.gate import Gate, Point
 from appliance.model.upgrade.points.versions import operator_gates
 from appliance.model.upgrade.versions import parse
 
