@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -81,6 +81,15 @@ def node_versions(node: Node, observed: Observed) -> NodeVersions | None:
         maintenance=maintenance_of(member.annotations),
         seen=node.name in observed.node_facts,
     )
+
+
+def is_between_releases(nodes: Collection[NodeVersions | None]) -> bool:
+    """Whether every node runs the same, and none is out of service: no release is half-way."""
+    there = [one for one in nodes if one is not None]
+    versions = {text for one in there for _, text in one.texts()}
+    runtimes = {one.runtime for one in there}
+    out = any(one.maintenance is not None for one in there)
+    return len(versions) <= 1 and len(runtimes) <= 1 and not out
 
 
 def _tag(image: str) -> str:

@@ -87,6 +87,7 @@ class Situation:
         mirrored: the release whose bundle the services node holds; empty: none, or unknown.
         services: the node that serves the bundle.
         leader: the control-plane node whose etcd leads; empty: not known.
+        etcd_down: control-plane nodes whose etcd is down.
     """
 
     nodes: Mapping[str, NodeVersions | None]
@@ -95,6 +96,7 @@ class Situation:
     mirrored: str = ""
     services: str = ""
     leader: str = ""
+    etcd_down: frozenset[str] = frozenset()
 
 
 def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, Hop]) -> UpgradePlan:
@@ -116,7 +118,7 @@ def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, H
         return UpgradePlan(refusals=(refusal,), without=options.without)
     refusals += _of_runtimes(asked, path)
     refusals += _of_skew(options, found, asked, path)
-    order = Order(options.to, options.max_unavailable, found.leader)
+    order = Order(options.to, options.max_unavailable, found.leader, found.etcd_down)
     steps = steps_of_path(path, asked, hops, order, found.mirrored)
     now = _until(steps, options.pause_after)
     rest = tuple(steps[len(now) :])

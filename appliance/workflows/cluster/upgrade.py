@@ -21,13 +21,15 @@ from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_back import take_back
-from appliance.workflows.cluster.upgrade_gates import judge
+from appliance.workflows.cluster.upgrade_gates import is_half_way, judge
 from appliance.workflows.cluster.upgrade_look import (
+    NO_ETCD,
+    Etcd,
     Seen,
     UpgradeRequest,
     UpgradeResult,
     foresee,
-    leader_of,
+    look_at_etcd,
     observe_patiently,
     refusals_of,
     situation,
@@ -65,24 +67,24 @@ def upgrade(
     whole = request.desired.site
     request = replace(request, desired=without_left_out(request))
 
-    def look(leader: str) -> Seen:
+    def look(etcd: Etcd) -> Seen:
         observed = observe_patiently(request, session)
         mark = mark_of(observed.cluster)
-        found = situation(request, whole, observed, mark, leader)
+        found = situation(request, whole, observed, mark, etcd)
         return Seen(observed, mark, plan_upgrade(request.options, found, request.hops))
 
     if request.options.back:
-        return take_back(request, session, confirm, lambda: look(""))
-    leader = leader_of(request, session)
+        return take_back(request, session, confirm, lambda: look(NO_ETCD))
+    etcd = look_at_etcd(request, session)
     with ExitStack() as held:
         try:
-            seen = look(leader)
+            seen = look(etcd)
         except NodeUnreachable as away:
             # A command takes the site once: what is started now, and what follows, are one.
             held.enter_context(session.lock)
             revive(request, session, confirm, away)
-            seen = look(leader)
-        return _go_on(request, session, confirm, _Looking(look, seen, leader))
+            seen = look(etcd)
+        return _go_on(request, session, confirm, _Looking(look, seen, etcd))
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,13 @@ class _Looking:
     """What was seen, and how it is looked again.
 
     Attributes:
-        look: at everything, for the node whose etcd leads.
-        leader: that node at the first look.
+        look: at everything, with what etcd's members say.
+        etcd: what they said at the first look.
     """
 
-    look: Callable[[str], Seen]
+    look: Callable[[Etcd], Seen]
     seen: Seen
-    leader: str
+    etcd: Etcd
 
 
 def _go_on(
@@ -106,12 +108,13 @@ def _go_on(
     looking: _Looking,
 ) -> UpgradeResult:
     """Judge, refuse or carry out what was seen."""
-    look, seen, leader = looking.look, looking.seen, looking.leader
+    look, seen, etcd = looking.look, looking.seen, looking.etcd
     plan, mark = seen.plan, seen.mark
     forecasts = foresee(plan, session)
     under_way = mark is not None and not mark.over
     # In the middle a node of ours is out, and its pods are on the move: each eviction judges anew.
-    foreseen = () if under_way else refusals_of(request, forecasts)
+    half_way = is_half_way(request, seen.observed, mark)
+    foreseen = () if half_way else refusals_of(request, forecasts)
     plan = replace(plan, refusals=(*plan.refusals, *foreseen))
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
@@ -128,8 +131,8 @@ def _go_on(
         run = UpgradeRun(request, session, replace(seen, plan=plan))
         ended = run.carry_out(
             asked_to_pause,
-            lambda: _as_shown(found, look(leader)),
-            lambda: look(leader_of(request, session)),
+            lambda: _as_shown(found, look(etcd)),
+            lambda: look(look_at_etcd(request, session)),
         )
     return replace(found, done=True, ended=ended)
 

@@ -22,6 +22,7 @@ from appliance.model.upgrade.handmade.carrying import (
     losses_to_come,
 )
 from appliance.model.upgrade.losses import find_losses
+from appliance.model.upgrade.observed import is_between_releases
 from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
 from appliance.workflows.session.survey import refuse
@@ -48,17 +49,17 @@ RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
 def judge(
     request: UpgradeRequest, session: Session, observed: Observed, found: UpgradeResult
 ) -> tuple[Gate, ...]:
-    """Every point of the list; where an upgrade is under way, what it would drop by now.
+    """Every point of the list; in the middle of a release, what the upgrade would drop by now.
 
-    In the middle of an upgrade versions differ for good reasons, and the plan judges those. What
-    somebody changed by hand since it was judged is compared again.
+    There versions differ for good reasons, and the plan judges those. What somebody changed by hand
+    since it was judged is compared again. Between two releases everything is judged again.
     """
     if not found.plan.hops or not found.plan.steps or session.upgrade_evidence is None:
         return ()
     site, asked = request.desired.site, session.upgrade_evidence
     losses = _losses(request, session, observed, found.plan)
     accepted = accepted_by(request, found.mark)
-    if found.mark is not None and not found.mark.over:
+    if is_half_way(request, observed, found.mark):
         return dropped(Evidence(losses=losses, accepted=accepted))
     window = found.clock.of_plan(found.plan)
     runai = runai_version(request.desired, observed)
@@ -81,6 +82,13 @@ def judge(
         image_bytes=_image_bytes(request, found),
     )
     return gates(site, observed, evidence, found.plan.hops)
+
+
+def is_half_way(request: UpgradeRequest, observed: Observed, mark: UpgradeMark | None) -> bool:
+    """Whether an upgrade is under way, and has changed something of the present release."""
+    if mark is None or mark.over:
+        return False
+    return not is_between_releases(versions_of(request.desired.site, observed).values())
 
 
 def accepted_by(request: UpgradeRequest, mark: UpgradeMark | None) -> frozenset[str]:

@@ -87,6 +87,22 @@ class UpgradeResult:
 
 
 @dataclass(frozen=True)
+class Etcd:
+    """What orders control-plane nodes.
+
+    Attributes:
+        leader: the node whose etcd leads; empty: not known.
+        down: nodes whose etcd is not healthy, or does not answer.
+    """
+
+    leader: str = ""
+    down: frozenset[str] = frozenset()
+
+
+NO_ETCD: Final = Etcd()
+
+
+@dataclass(frozen=True)
 class Seen:
     """One look, and what follows from it.
 
@@ -139,7 +155,7 @@ def situation(
     whole: Site,
     observed: Observed,
     mark: UpgradeMark | None,
-    leader: str = "",
+    etcd: Etcd = NO_ETCD,
 ) -> Situation:
     """What the plan is made from; ``whole`` has the nodes that are left out as well."""
     services = observed.node_facts.get(whole.services_node.name)
@@ -151,18 +167,22 @@ def situation(
         mark,
         next(served, ""),
         whole.services_node.name,
-        leader,
+        etcd.leader,
+        etcd.down,
     )
 
 
-def leader_of(request: UpgradeRequest, session: Session) -> str:
-    """The control-plane node whose etcd leads; empty where only one is there, or none is known."""
+def look_at_etcd(request: UpgradeRequest, session: Session) -> Etcd:
+    """What orders several control-plane nodes; nothing of one alone, or where nobody answers."""
     masters, asked = request.desired.site.control_plane, session.upgrade_evidence
     if asked is None or len(masters) < 2:
-        return ""
+        return NO_ETCD
     found = asked.statuses(masters)
-    members = () if isinstance(found, Silence) else found
-    return next((one.node for one in members if one.member == one.leader), "")
+    if isinstance(found, Silence):
+        return NO_ETCD
+    leader = next((one.node for one in found if one.healthy and one.member == one.leader), "")
+    well = {one.node for one in found if one.healthy}
+    return Etcd(leader, frozenset(node.name for node in masters if node.name not in well))
 
 
 def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:

@@ -237,7 +237,25 @@ class UpgradeRun:
             keep_record(self._session, last)
         self._session.members.annotate(control_plane_names(self._site), ANNOTATION, value)
 
+    def _require_majority(self, step: UpgradeStep) -> None:
+        """Refuse to restart one etcd while another is down: of three, two carry the API.
+
+        Raises:
+            ClusterError: names the other; nothing of this step began.
+        """
+        others = [name for name in control_plane_names(self._site) if name not in step.nodes]
+        left = self._etcd(step)
+        down = [one for one in left if one.partition(":")[0] in others]
+        if down:
+            raise ClusterError(
+                f"{', '.join(step.nodes)} was not touched, because {down[0]}",
+                hint=f"see what is wrong: appliance status; then {AGAIN}",
+                details=left,
+            )
+
     def _step(self, step: UpgradeStep) -> None:
+        if step.kind not in ("artifacts", "kubernetes_images"):
+            self._require_majority(step)
         if step.kind == "artifacts":
             self._mirror()
         elif step.kind == "kubernetes_images":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
-from appliance.errors import PreflightFailed, StepNotVerified
+from appliance.errors import ClusterError, PreflightFailed, StepNotVerified
 from appliance.model.state.upgrade import UpgradeMark, mark_of
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
 from tests.unit.upgrade.rack import NEW, NEXT, Bench, FakeEvidence
@@ -75,6 +76,22 @@ def test_a_setting_of_a_node_that_has_the_release_is_not_compared_again() -> Non
         return found
 
     evidence_of(bench).documents = only_on_w1  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+
+
+def test_between_two_releases_everything_is_judged_again() -> None:
+    bench = judged(to=NEXT)
+    known = copy.deepcopy(bench.rack.documents)
+    bench.upgrade(pause_after=NEW)
+    # A play of the fake makes its hosts as the site says, which has no clock.
+    for name, document in bench.rack.documents.items():
+        document |= {key: known[name][key] for key in ("clock", "filesystems", "kubernetes")}
+    evidence_of(bench).uses = Silence("metrics: status 403")
+    before = list(bench.rack.done)
+    with pytest.raises(PreflightFailed, match="metrics: status 403"):
+        bench.upgrade()
+    assert bench.rack.done == before
+    evidence_of(bench).uses = ()
     assert bench.upgrade().ended
 
 
@@ -151,11 +168,24 @@ def test_the_next_control_plane_waits_until_etcd_is_whole_again() -> None:
 
 def test_without_one_on_record_it_is_saved_where_etcd_runs() -> None:
     bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
     text = UpgradeMark(NEW, "2026-01-01T00:00:00+00:00", "ada on laptop").as_text()
     bench.rack.annotate([f"cp{n}" for n in (1, 2, 3)], "appliance.dev/upgrade", text)
-    until(bench, "apply", "cp1")
+    until(bench, "node", "cp3")
     assert bench.upgrade().ended
-    assert snapshots(bench) == ["snapshot cp2 upgrade"]
+    assert snapshots(bench)[1:] == ["snapshot cp1 upgrade"]
+
+
+def test_while_one_etcd_is_down_no_other_control_plane_is_touched() -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
+    evidence_of(bench).statuses = down("cp2")  # type: ignore[method-assign]
+    before = [what for what in bench.rack.done if what.startswith(("apply", "node cp"))]
+    with pytest.raises(ClusterError, match="cp1 was not touched, because cp2: its etcd"):
+        bench.upgrade()
+    after = [what for what in bench.rack.done if what.startswith(("apply", "node cp"))]
+    assert (before, after) == (["apply cp2"], ["apply cp2"])
+    assert bench.cordoned == []
 
 
 def test_etcds_leader_comes_last() -> None:

@@ -93,11 +93,13 @@ class Order:
         to: the release at the end of the path; a node that is out for it comes first.
         at_once: how many workers are out at a time.
         leader: the control-plane node whose etcd leads; it comes last. Empty: not known.
+        down: control-plane nodes whose etcd is down; they come first, before another one goes down.
     """
 
     to: str
     at_once: int = 1
     leader: str = ""
+    down: frozenset[str] = frozenset()
 
 
 def steps_of_path(
@@ -209,7 +211,14 @@ _OUT: Final = "{}: this upgrade took it out of service and did not return it"
 def _in_order(nodes: Sequence[NodeVersions], order: Order) -> list[NodeVersions]:
     """Control-plane nodes, etcd's leader last: it moves once, not with every node."""
     members = [node for node in nodes if node.control_plane]
-    return sorted(members, key=lambda node: (not node.out_for(order.to), node.name == order.leader))
+    return sorted(
+        members,
+        key=lambda node: (
+            node.name not in order.down,
+            not node.out_for(order.to),
+            node.name == order.leader,
+        ),
+    )
 
 
 def _control_plane(
@@ -228,7 +237,12 @@ def _control_plane(
     proxies = {node.kube_proxy for node in members if node.kube_proxy is not None}
     applied = (tag in proxies or not proxies) and any(not parts for parts in old.values())
     # One that was killed half-way goes first, so that no two nodes are half-way.
-    members.sort(key=lambda node: not 0 < len(old[node.name]) < len(node.parts))
+    members.sort(
+        key=lambda node: (
+            node.name not in order.down,
+            not 0 < len(old[node.name]) < len(node.parts),
+        )
+    )
     running = [node.parsed().get(API, hop.kubernetes) for node in members]
     apart = any(version.minors_to(hop.kubernetes) for version in running)
     for number, node in enumerate(members):
