@@ -220,35 +220,6 @@ def test_a_site_file_that_cannot_be_changed_alone_is_refused_first(
     assert (bench.rack.plays, bench.rack.done) == ([], [])
 
 
-def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
-    bench: Bench, tmp_path: Path, capsys: Capture
-) -> None:
-    assert typed(tmp_path, "--yes", "--remove-docker", "--pause-after", "cp1") == 0
-    assert "Docker" not in capsys.readouterr().out
-    document = bench.rack.documents["w1"]
-    document["runtime"] = {
-        "docker": {"data_present": True, "data_bytes": 3 << 30, "version": None},
-        "containerd": {"containers_of_pods": 9},
-    }
-    assert typed(tmp_path, "--yes") == 0
-    assert "docker_removal" not in [play.playbook for play in bench.rack.plays]
-    capsys.readouterr()
-    play = bench.rack.play
-
-    def removing(order: Any, on_task: Any) -> None:
-        play(order, on_task)
-        document["runtime"]["docker"]["data_present"] = False
-
-    bench.rack.play = removing  # type: ignore[method-assign, assignment]
-    assert typed(tmp_path, "--dry-run", "--remove-docker") == 0
-    assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in (
-        capsys.readouterr().out
-    )
-    assert typed(tmp_path, "--yes", "--remove-docker") == 0
-    assert "keeps 3.0 GiB: removed" in capsys.readouterr().out
-    assert bench.rack.plays[-1].playbook == "docker_removal"
-
-
 def like_a_site(directory: Path) -> None:
     """The site is a lab that is like another one."""
     like = Likeness("rack7", OLD, (LikeNode("cp1", True, ("control_plane",)),))
@@ -294,3 +265,32 @@ def test_a_lab_that_no_version_of_ours_can_read_is_upgraded_all_the_same(
     assert typed(tmp_path, "--yes") == 0
     assert "no report is written" in capsys.readouterr().err
     assert bench.rack.plays != []
+
+
+def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    assert typed(tmp_path, "--yes", "--remove-docker", "--pause-after", "cp1") == 0
+    assert "Docker" not in capsys.readouterr().out
+    document = bench.rack.documents["w1"]
+    document["runtime"] = {
+        "docker": {"data_present": True, "data_bytes": 3 << 30, "version": None},
+        "containerd": {"containers_of_pods": 9},
+    }
+    assert typed(tmp_path, "--yes") == 0
+    assert "docker_removal" not in [play.playbook for play in bench.rack.plays]
+    capsys.readouterr()
+    play = bench.rack.play
+
+    def removing(order: Any, on_task: Any) -> None:
+        play(order, on_task)
+        document["runtime"]["docker"]["data_present"] = False
+
+    bench.rack.play = removing  # type: ignore[method-assign, assignment]
+    assert typed(tmp_path, "--dry-run", "--remove-docker") == 0
+    assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in (
+        capsys.readouterr().out
+    )
+    assert typed(tmp_path, "--yes", "--remove-docker") == 0
+    assert "keeps 3.0 GiB: removed" in capsys.readouterr().out
+    assert bench.rack.plays[-1].playbook == "docker_removal"

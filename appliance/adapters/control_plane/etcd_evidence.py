@@ -131,7 +131,8 @@ class EtcdEvidence:
         folder = find_content_root() / "playbooks/module_utils"
         sources = [(name, (folder / f"{name}.py").read_text()) for name in MODULES]
         limits = self._restore
-        words = (self._python, "-", reason, str(limits.seconds), str(limits.memory_mb), *kept)
+        bounds = (str(limits.seconds), str(limits.memory_mb))
+        words = (self._python, "-", reason, *bounds, *kept)
         answer = self._nodes.run_as_root(
             node,
             shlex.join(words),
