@@ -14,7 +14,7 @@ from pydantic import Field
 
 from appliance.model.documents.typed_json import Line
 from appliance.model.state.journal import Record
-from appliance.model.upgrade.moves.steps import UpgradeStep
+from appliance.model.upgrade.moves.steps import OUT, UpgradeStep
 from appliance.model.upgrade.plan import UpgradePlan
 from appliance.model.upgrade.window import (
     CONTROL_PLANE,
@@ -72,7 +72,7 @@ def site_window(
 def _on_the_site(
     step: UpgradeStep, stands_for: Mapping[str, tuple[str, ...]]
 ) -> Iterator[UpgradeStep]:
-    if step.kind != "nodes":
+    if step.kind not in OUT:
         yield step
         return
     for name in step.nodes:
