@@ -36,7 +36,7 @@ class ClusterEvidence:
         seen: Callable[[Documents], None] = lambda _documents: None,
     ) -> None:
         self._seen = seen
-        self._etcd = EtcdEvidence(nodes, site.settings.ssh.python)
+        self._etcd = EtcdEvidence(nodes, site.settings.ssh.python, site.settings.etcd_restore)
         self._reader = HandmadeReader(site, nodes)
 
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Preflight
-    from appliance.workflows.session.upgrade_evidence import UpgradeEvidence
+    from appliance.workflows.session.upgrade_evidence import PackageReader, UpgradeEvidence
 
 
 # How long the end of a command waits for copies of its records: a node may be slow or away.
@@ -242,6 +242,12 @@ class Wiring:
         from appliance.adapters.ssh.power import SshPower
 
         return SshPower(self.site, self.nodes)
+
+    def packages(self) -> PackageReader:
+        """What nodes say of their packages."""
+        from appliance.adapters.ssh.packages import SshPackages
+
+        return SshPackages(self.nodes)
 
     def jumpboxes(self) -> Jumpboxes:
         """Hosts on which researchers work."""

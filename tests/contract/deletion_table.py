@@ -330,7 +330,10 @@ PLACES: Final[Places] = {
         "Evidence.end: unlink": STATE,
     },
     "roles/node_reset/tasks/reset.yml": {"- reset": MEMBER},
-    "roles/registry_trust/library/registry_login.py": {"settle: unlink": OUR_LOGIN},
+    "roles/registry_trust/library/registry_login.py": {
+        "settle: unlink": OUR_LOGIN,
+        "note: unlink": OUR_LOGIN,
+    },
     "roles/runai_address/tasks/leave.yml": {"state: stopped": ROLE},
     "roles/runai_bundle/library/vendor_bundle_prepare.py": {
         "Preparation.carry_out: unlink": SHA,

@@ -98,8 +98,8 @@ class ClusterReader(ApiConnection):
     def _with_parts(self, client: Any, cluster: Cluster) -> Cluster:
         """The cluster with what the site's optional parts say of themselves."""
         settings = self.site.settings
-        if settings.nfs is not None:
-            cluster = replace(cluster, storage=read_storage(client, call))
+        # Also where site.yml has no nfs: any more: what an earlier one made stays in the cluster.
+        cluster = replace(cluster, storage=read_storage(client, call))
         if settings.gpu is None and settings.runai is None:
             return cluster
         releases, operators = read_releases(client, call), read_gpu_operators(client, call)

@@ -74,6 +74,15 @@ KUBERNETES_UPGRADE = Step(
     command=UPGRADE,
     disturbs="etcd and the API server of one node after the other restart; each node is emptied",
 )
+# Its workflow decides which nodes, and verifies each.
+NODE_PATCH = Step(
+    "node_patch",
+    "the node has the updates of the bundle, in effect",
+    all_but_jumpboxes,
+    None,
+    command="node patch",
+    disturbs="each node is emptied, and boots where an update needs it",
+)
 
 
 def _gpu_nodes(site: Site) -> tuple[Node, ...]:
@@ -100,6 +109,7 @@ STEPS: tuple[Step, ...] = (
     RUNAI_ROLLBACK,
     KUBERNETES_IMAGES,
     KUBERNETES_UPGRADE,
+    NODE_PATCH,
     GPU_UPGRADE,
 )
 BY_NAME = {step.name: step for step in STEPS}

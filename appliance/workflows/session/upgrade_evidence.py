@@ -1,11 +1,12 @@
-"""What is asked of a cluster before an upgrade."""
+"""What is asked of a cluster before an upgrade, and of nodes before a patch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from appliance.model.patch.state import NodeState, NoState
     from appliance.model.site.settings import Node
     from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, Silence, SnapshotProof
     from appliance.model.upgrade.losses import Document, Documents
@@ -36,3 +37,10 @@ class UpgradeEvidence(Protocol):
 
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """The deprecated APIs that somebody asked for."""
+
+
+class PackageReader(Protocol):
+    """What nodes say of their packages."""
+
+    def read(self, nodes: Sequence[Node]) -> Mapping[str, NodeState | NoState]:
+        """Node -> its packages, or why it did not say."""

@@ -78,6 +78,7 @@ PRIVATE = (
     "etc/appliance/registry/nginx.conf",
     "etc/appliance/registry/login/config.json",
     "etc/appliance/registry/pull/config.json",
+    "etc/appliance/registry/pull/config.json.appliance",
     "etc/appliance/tls/artifacts.crt",
     "etc/appliance/tls/artifacts.key",
     "etc/appliance/tls/artifacts.key.new",

@@ -11,6 +11,7 @@ from appliance.model.components.gpu.driver import (
     DRIVER,
     RUNTIME,
     bundled_driver,
+    fabric_manager,
     has_nvswitches,
     host_driver,
     kernels_of,
@@ -99,6 +100,9 @@ def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
         yield f"Docker's default runtime is {runtime or 'unknown'}, not {RUNTIME}"
     if has_nvswitches(facts) and not _runs_at_boot(facts.unit("nvidia-fabricmanager")):
         yield "its GPUs are joined by NVSwitches, but the fabric manager does not run at every boot"
+    manager = fabric_manager(facts)
+    if has_nvswitches(facts) and manager and loaded and manager != loaded:
+        yield f"fabric manager is {manager}, not {loaded}, the driver's version"
     holds, installed = facts.at("packages.holds"), facts.at("packages.installed") or {}
     loose = [n for n in installed if n.startswith(DRIVER) and n not in (holds or ())]
     if holds is not None and loose:
