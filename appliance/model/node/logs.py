@@ -108,7 +108,7 @@ def containers_script() -> str:
     words = ["find", _PODS, "-mindepth", "3", "-maxdepth", "3", "-name", "*.log"]
     words += ["-printf", "%T@\\t%TY-%Tm-%Td %TH:%TM\\t%p\\n"]
     of_files = shlex.join(["timeout", str(READ_SECONDS), *words])
-    remote = shlex.join(["grep", "-q", "-e", "container-runtime=remote", _FLAGS])
+    remote = shlex.join(["grep", "-q", "-e", "container-runtime-endpoint=", _FLAGS])
     return f"if {remote}; then {of_files} | sort --reverse --numeric-sort; else {of_docker}; fi"
 
 

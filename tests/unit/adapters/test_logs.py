@@ -119,7 +119,7 @@ def test_under_containerd_the_kubelets_files_are_listed_and_read(
     shell: ShellNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags, pods = tmp_path / "flags.env", tmp_path / "pods"
-    flags.write_text('KUBELET_KUBEADM_ARGS="--container-runtime=remote"')
+    flags.write_text('KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///x"')
     folder = pods / "kube-system_etcd-cp1_0123456789abcdef0123456789abcdef" / "etcd"
     folder.mkdir(parents=True)
     old, now = "2020-01-01T00:00:00.1+00:00", time.strftime("%Y-%m-%dT%H:%M:%S.1+00:00")
