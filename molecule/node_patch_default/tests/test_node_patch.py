@@ -2,7 +2,6 @@
 
 CONF = "/etc/sample-agent.conf"
 KERNEL = "linux-image-6.1.0-999-sample"
-LIST = "/etc/appliance/updates.list"
 
 
 def versions(host):
@@ -36,20 +35,3 @@ def test_a_new_kernel_is_on_hold_as_those_before_it(host):
 def test_no_service_is_left_out_of_a_restart(host):
     assert not host.file("/usr/sbin/policy-rc.d").exists
     assert not host.file("/run/reboot-required").exists
-
-
-def test_a_package_on_hold_is_refused_by_name_and_nothing_is_installed(host):
-    arguments = f"packages={{'sample-held':'2.0','sample-new':'1.0'}} source_list={LIST}"
-    answer = host.ansible("updates_installed", arguments, check=False, become=True)
-    assert answer["failed"]
-    assert "sample-held is on hold on this node" in answer["msg"]
-    assert versions(host)["sample-held"] == "1.0"
-
-
-def test_an_index_that_the_manifest_does_not_name_installs_nothing(host):
-    host.run_expect([0], f"cp {LIST} /etc/appliance/other.list")
-    host.run_expect([0], f"echo {'0' * 64} > /etc/appliance/other.list.sha256")
-    arguments = "packages={'sample-new':'9.9'} source_list=/etc/appliance/other.list"
-    answer = host.ansible("updates_installed", arguments, check=False, become=True)
-    assert answer["failed"]
-    assert "a package index that is not the bundle's" in answer["msg"]
