@@ -22,12 +22,18 @@ from appliance.builder.ports import (
 from appliance.errors import ApplianceError, BuildFailed
 from appliance.model.bundle.builds.causes import Failure, by_cause
 from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
+from appliance.model.bundle.manifest import (
+    BundledArtifact,
+    BundleManifest,
+    SourceUsed,
+    Updates,
+)
 from appliance.model.bundle.release.release import Artifact, Release
 from appliance.model.bundle.release.sources import Source, inputs_of, is_genuine, is_standin
 
 PACKAGES = "packages"
 WHEELS = "wheels"
+UPDATES = "updates"
 NAMED = 10
 _STOP_AGAIN_SECONDS = 0.2
 
@@ -39,6 +45,8 @@ class BuildRequest:
     Attributes:
         jobs: how many artifacts to fetch in parallel.
         created: date of the bundle, UTC, ISO 8601.
+        updates_since: the first day of the updates of the nodes' packages; empty: no updates.
+        updated_nodes: the nodes whose packages were asked for.
     """
 
     release: Release
@@ -46,6 +54,8 @@ class BuildRequest:
     tool_version: str
     created: str
     jobs: int = 4
+    updates_since: str = ""
+    updated_nodes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -141,6 +151,7 @@ class _Fetches:
     def __init__(self, request: BuildRequest, ports: BuildPorts) -> None:
         self._ports = ports
         self._jobs = request.jobs
+        self._many = [PACKAGES, WHEELS, *([UPDATES] if request.updates_since else [])]
         self._artifacts = request.release.artifacts_on(request.os_name)
         self._parts = {item.name: item for item in self._artifacts if item.kind != "image"}
         self._guard = threading.Lock()
@@ -155,7 +166,7 @@ class _Fetches:
 
     def all(self) -> dict[str, _Outcome]:
         """Fetch all artifacts, by title; a part only if an image is made from it."""
-        names: list[_Name] = [PACKAGES, WHEELS, *self.shipped]
+        names: list[_Name] = [*self._many, *self.shipped]
         self._ports.observer.began([_title(name) for name in names])
         with ThreadPoolExecutor(self._jobs) as pool:
             futures = {_title(name): pool.submit(self._one, name) for name in names}
@@ -214,11 +225,14 @@ class _Fetches:
         try:
             if isinstance(name, Artifact):
                 return self._first_that_works(name)
-            fetch: Callable[[], FetchedArtifact] = (
-                self._ports.sources.packages if name == PACKAGES else self._ports.sources.wheels
-            )
-            fetched = fetch()
-            if stale := fetched.details.get("stale"):
+            sources = self._ports.sources
+            fetch: Mapping[str, Callable[[], FetchedArtifact]] = {
+                PACKAGES: sources.packages,
+                WHEELS: sources.wheels,
+                UPDATES: sources.updates,
+            }
+            fetched = fetch[name]()
+            if name == PACKAGES and (stale := fetched.details.get("stale")):
                 self._ports.observer.skipped(name, fetched.ref, stale)
             return _Outcome(fetched, "")
         except ApplianceError as error:
@@ -275,6 +289,9 @@ def _manifest(
     artifacts = [_artifact(item, outcomes[_title(item)]) for item in shipped]
     artifacts += [_many("package", file, packages) for file in packages.files]
     artifacts += [_many("wheel", file, wheels) for file in wheels.files]
+    if UPDATES in outcomes:
+        updates = outcomes[UPDATES].fetched
+        artifacts += [_many("update", file, updates) for file in updates.files]
     system = request.release.operating_system(request.os_name)
     return BundleManifest(
         release=request.release.name,
@@ -291,6 +308,16 @@ def _manifest(
         packages={file.name: file.version for file in packages.files},
         package_roots=system.root_names(),
         pythons=wheels.details,
+        updates=_updates(request, outcomes[UPDATES].fetched) if UPDATES in outcomes else None,
+    )
+
+
+def _updates(request: BuildRequest, fetched: FetchedArtifact) -> Updates:
+    return Updates(
+        since=request.updates_since,
+        nodes=tuple(request.updated_nodes),
+        packages={file.name: file.version for file in fetched.files},
+        older=dict(fetched.details),
     )
 
 

@@ -16,6 +16,7 @@ from appliance.builder.archive_keys import find_keys
 from appliance.builder.sources import url
 from appliance.builder.sources.apt.packages import TargetPackages, controller_target, target_of
 from appliance.builder.sources.apt.sources import AptTarget, running_system
+from appliance.builder.sources.apt.updates import NodeUpdates, UpdatesRequest
 from appliance.builder.sources.go.c_library import CLibrary
 from appliance.builder.sources.go.file import GoFile
 from appliance.builder.sources.go.programs import Go
@@ -65,6 +66,7 @@ class Sources:
         standins: Path | None = None,
         keyrings: Sequence[Path] = (),
         command: str = "",
+        updates: UpdatesRequest | None = None,
     ) -> None:
         system = release.operating_system(os_name)
         self._release, self._os_name = release, os_name
@@ -78,14 +80,16 @@ class Sources:
         ]
         self._archives = (*system.archives, *(one for spec in foreign for one in spec.archives))
         self._keyrings, self._command = keyrings, command
+
+        def target() -> AptTarget:
+            return target_of(os_name, system, release.architecture, cache, self._keys)
+
+        self._updates = NodeUpdates(cache, target, updates) if updates else None
         self._context = Context(
             cache=cache,
             folder=folder,
             architecture=release.architecture,
-            packages=TargetPackages(
-                cache,
-                lambda: target_of(os_name, system, release.architecture, cache, self._keys),
-            ),
+            packages=TargetPackages(cache, target),
             reach=Reach(),
             files=files,
             locked=locked or {},
@@ -222,6 +226,12 @@ class Sources:
         stale = self._context.packages.stale
         details = {"stale": f"{stale}; using the indexes of the last build"} if stale else {}
         return FetchedArtifact("apt", " ".join(self._roots), "apt", files, details=details)
+
+    def updates(self) -> FetchedArtifact:
+        """The updates of the nodes' packages."""
+        if self._updates is None:
+            raise BundleRefused("no updates were asked for", hint="give --updates-since")
+        return self._updates.fetch()
 
     def wheels(self) -> FetchedArtifact:
         """The tool itself, as wheels."""

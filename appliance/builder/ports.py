@@ -28,6 +28,13 @@ class ArtifactSources(Protocol):
     def packages(self) -> FetchedArtifact:
         """The operating system's packages of the release, with their dependencies."""
 
+    def updates(self) -> FetchedArtifact:
+        """The updates of the nodes' packages; ``details``: name -> version of what is older.
+
+        Raises:
+            BundleRefused: none were asked for.
+        """
+
     def wheels(self) -> FetchedArtifact:
         """This tool's own wheel, with its dependencies."""
 

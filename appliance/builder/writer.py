@@ -31,6 +31,7 @@ from appliance.model.bundle.manifest import (
     MANIFEST,
     REQUIREMENTS,
     SIGNATURE,
+    UPDATE_INDEXES,
     BundledFile,
     BundleManifest,
     SealResult,
@@ -67,6 +68,7 @@ class BundleWriter:
         self._without = without
         self._left_out: frozenset[str] = frozenset()
         self._owned: set[str] = set()
+        self._indexes = INDEXES
 
     def prepare(self, release: str, os_name: str) -> None:
         """Create the directory, unless :meth:`check` refuses it."""
@@ -120,7 +122,7 @@ class BundleWriter:
 
     def _refuse_links(self) -> None:
         """Refuse symbolic links: the files behind them do not belong to the bundle."""
-        for name in (*FOLDERS, "apt/pool", "images/blobs", "images/blobs/sha256"):
+        for name in (*FOLDERS, "apt/pool", "updates/pool", "images/blobs", "images/blobs/sha256"):
             if (self._directory / name).is_symlink():
                 raise Refused(
                     f"{self._directory / name} is a link, expected a folder of the bundle",
@@ -161,7 +163,9 @@ class BundleWriter:
     def _write(self, files: Sequence[FetchedFile], images: Mapping[str, tuple[str, str]]) -> None:
         self._refuse_strangers(files)
         self._left_out = left_out(files, self._without) if self._without else frozenset()
-        self._owned |= {file.path for file in files} | INDEXES
+        updates = any(file.path.startswith("updates/") for file in files)
+        self._indexes = INDEXES | UPDATE_INDEXES if updates else INDEXES
+        self._owned |= {file.path for file in files} | self._indexes
         _write_marker(self._directory / _MARKER, self._owned)
         if not self._says_the_same(files):
             # From here on the directory is not a bundle until it is sealed.
@@ -171,7 +175,10 @@ class BundleWriter:
         self._known = {file.path: BundledFile(file.path, file.sha256, file.size) for file in files}
         for path in ("bin", "cni", "wheels", "images/blobs/sha256", "apt/pool"):
             (self._directory / path).mkdir(parents=True, exist_ok=True)
-        self._index_packages(files)
+        self._index_packages(files, "apt")
+        if updates:
+            (self._directory / "updates/pool").mkdir(parents=True, exist_ok=True)
+            self._index_packages(files, "updates")
         wheels = {Path(f.path).name: f.sha256 for f in files if f.path.startswith("wheels/")}
         (self._directory / REQUIREMENTS).write_text(requirements(wheels), encoding="ascii")
         manifests = {
@@ -209,31 +216,31 @@ class BundleWriter:
         """Whether the existing manifest lists exactly these files."""
         before = self._before.files if self._before else ()
         return {file.path: file.sha256 for file in files} == {
-            file.path: file.sha256 for file in before if file.path not in INDEXES
+            file.path: file.sha256 for file in before if file.path not in INDEXES | UPDATE_INDEXES
         }
 
     def _place(self, file: FetchedFile) -> None:
         self._cache.place(file.sha256, self._directory / file.path, executable=file.executable)
 
-    def _index_packages(self, files: Sequence[FetchedFile]) -> None:
-        pool = self._directory / "apt/pool"
-        digests = {Path(file.path).name: file.sha256 for file in files if "/pool/" in file.path}
-        for path in pool.iterdir():
-            wanted = path.name in digests and f"apt/pool/{path.name}" not in self._left_out
+    def _index_packages(self, files: Sequence[FetchedFile], part: str) -> None:
+        pool = f"{part}/pool/"
+        digests = {Path(f.path).name: f.sha256 for f in files if f.path.startswith(pool)}
+        for path in (self._directory / pool).iterdir():
+            wanted = path.name in digests and pool + path.name not in self._left_out
             if not wanted and self._is_ours(path):
                 path.unlink()
-        if not any(path.startswith("apt/pool/") for path in self._left_out):
-            self._write_package_index(self._directory / "apt", digests)
+        if not any(path.startswith(pool) for path in self._left_out):
+            self._write_package_index(self._directory / part, digests)
             return
         # The index is that of the whole bundle, so it is made where every package is.
         with tempfile.TemporaryDirectory(dir=self._cache.work("index")) as name:
             folder = Path(name)
             for file in files:
-                if file.path.startswith("apt/pool/"):
+                if file.path.startswith(pool):
                     self._cache.place(file.sha256, folder / "pool" / Path(file.path).name)
             self._write_package_index(folder, digests)
             for index in ("Packages", "Packages.gz", "Release"):
-                shutil.copyfile(folder / index, self._directory / "apt" / index)
+                shutil.copyfile(folder / index, self._directory / part / index)
 
     def _write_package_index(self, folder: Path, digests: Mapping[str, str]) -> None:
         write_flat_repository(
@@ -250,7 +257,7 @@ class BundleWriter:
         Files that no build wrote stay and are reported.
         """
         strangers = self._clear()
-        for name in INDEXES:
+        for name in self._indexes:
             self._known[name] = BundledFile(name, *digest_of(self._directory / name))
         sealed = replace(manifest, files=tuple(sorted(self._known.values(), key=lambda f: f.path)))
         if self._before and replace(self._before, created=sealed.created) == sealed:
@@ -284,7 +291,7 @@ class BundleWriter:
         """Remove files of earlier builds; return the paths of files that no build wrote."""
         here = self._known.keys() - self._left_out
         ours = {SIGNATURE, MANIFEST, f".{MANIFEST}.partial", _MARKER, DELTA, f".{DELTA}.partial"}
-        keep = {*INDEXES, *here, *ours}
+        keep = {*self._indexes, *here, *ours}
         strangers = []
         for path in sorted(self._directory.rglob("*")):
             name = str(path.relative_to(self._directory))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.adapters.local.content import load_release
+from appliance.adapters.ssh.call import Answer
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
@@ -25,6 +26,7 @@ from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.life.rack import FakeDrain, FakePower
+from tests.unit.patch import bench as patches
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
@@ -41,17 +43,40 @@ class Rack(Converged):
         self.jumpbox: Jumpbox = DONE
         self.trusted: dict[Any, Any] = {}
         self.upgraded: UpgradeRack | GpuRack | None = None
+        # What a patch finds on the nodes; without it no node says anything of its packages.
+        self.states: dict[str, Any] = {}
+        self.hosts: dict[str, Any] = {}
+        self.batches: list[Any] = []
+        self.done: list[str] = []
+        self.dead: set[str] = set()
+        self.fail_on: dict[str, Any] = {}
+
+    @property
+    def api(self) -> Cluster:
+        assert isinstance(self.cluster, Cluster)
+        return self.cluster
+
+    def _patch(self, name: str) -> None:
+        fake: Any = self
+        patches.PatchRack._patch(fake, name)
 
     def _take_effect(self, play: Any) -> None:
         effect = Converged if play.playbook == "access" else FakeRack
         effect._take_effect(self, play)
 
     def play(self, play: Any, on_task: Any) -> None:
+        if self.states:
+            fake: Any = self
+            patches.PatchRack.play(fake, play, on_task)
+            return
         if self.upgraded is None:
             super().play(play, on_task)
             return
         self.upgraded.play(play, on_task)
         self.plays, self.cluster = self.upgraded.plays, self.upgraded.cluster
+
+    def read_as_root(self, *_words: Any, **_more: Any) -> Answer:
+        return Answer(44, "", "no such file")
 
     def trust(self, keys: Any) -> None:
         self.trusted.update(keys)
@@ -103,6 +128,13 @@ class Site(faked_site.FakedSite):
     @contextmanager
     def emptying(self, session: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
         yield FakeEmptying()
+
+    def packages(self) -> Any:
+        return patches.FakePackages(self.fake)
+
+    @property
+    def upgrade_evidence(self) -> Any:
+        return upgrades.FakeEvidence(self.fake) if self.fake.states else super().upgrade_evidence
 
     def read_claimed_volumes(self) -> Any:
         return self.fake.upgraded.read_claimed_volumes()
@@ -188,6 +220,14 @@ def almost_upgraded(rack: Rack) -> None:
     settings = site.directory / "group_vars/all/site.yml"
     settings.parent.mkdir(parents=True)
     settings.write_text("appliance_release: k8s-1.23.5-r1  # the first\n")
+
+
+def lacks_updates(rack: Rack) -> None:
+    """Every node, and the services node serves a bundle with updates already."""
+    rack.desired = replace(rack.desired, manifest=patches.manifest())
+    rack.states = {node.name: patches.state(node.name) for node in rack.desired.site.nodes}
+    fake: Any = rack
+    rack.drain = upgrades.RackDrain(fake)  # type: ignore[assignment]
 
 
 def as_it_is(_rack: Rack) -> None:

@@ -33,6 +33,7 @@ from tests.cli.question_rack import (
     has_an_older_gpu_operator,
     has_an_older_runai,
     in_maintenance,
+    lacks_updates,
     loose,
 )
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
@@ -54,6 +55,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "maintain"): (("w2",), as_it_is, True),
     ("node", "passport"): (("w2", "--acknowledge"), as_it_is, True),
+    ("node", "patch"): ((), lacks_updates, False),
     ("node", "rejoin"): (("w2",), lambda rack: rack.wipe("w2"), True),
     ("node", "remove"): (("w2",), as_it_is, True),
     ("node", "return"): (("w2",), in_maintenance, True),
@@ -146,7 +148,7 @@ def test_a_question_begins_with_the_site_and_the_machine(
         assert lines[3] == "nodes:     w2, 198.18.7.22"
     assert rack.plays == []
     assert rack.deleted == []
-    assert rack.drain.log == []
+    assert getattr(rack.drain, "log", rack.done) == []
 
 
 @pytest.mark.parametrize("path", QUESTIONS, ids=" ".join)

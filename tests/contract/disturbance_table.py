@@ -74,6 +74,11 @@ RESTARTED: Final = Evidence(
     "tests/unit/gpu/test_upgrade_workflow.py::"
     "test_the_operator_comes_first_and_then_each_node_on_its_own",
 )
+BOOTED: Final = Evidence(
+    "the workflow emptied the node, and an update takes effect only with the next boot",
+    "tests/unit/patch/test_patch_workflow.py::"
+    "test_a_new_kernel_boots_the_node_and_its_return_accepts_it",
+)
 SWAP: Final = Evidence(
     "units of swap that a lab does not share; the old fstab is kept",
     f"{_MODULES}/test_host_base.py::test_active_swap_is_turned_off_and_its_units_masked",
@@ -192,6 +197,7 @@ PLACES: Final[Places] = {
         "single_layout: write_text": (STATE, 2),
     },
     "roles/gpu_driver/tasks/upgrade.yml": {"reboot_command: systemctl reboot": RESTARTED},
+    "roles/node_patch/tasks/effect.yml": {"reboot_command: systemctl reboot": BOOTED},
     "roles/host_base/library/kernel_sysctls.py": {
         "bring: open w": KERNEL,
     },

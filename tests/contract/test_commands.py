@@ -18,13 +18,13 @@ DAILY = {
     *("kubeconfig", "docs", "completion"),
 }
 VERBS = {
-    "site": {"init", "check", "show", "schema", "inventory", "adopt"},
+    "site": {"init", "check", "show", "schema", "inventory", "adopt", "packages"},
     "lab": {"up", "down", "status", "shell"},
     "bundle": {"build", "sign", "verify", "show", "have", "join"},
     "hardware": {"list", "show", "inspect", "qualify"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
-        "ssh", "logs",
+        "ssh", "logs", "patch",
     },
     "cluster": {"upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
@@ -41,7 +41,7 @@ CHANGING = {
     ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
     ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
-    ("runai", "upgrade"), ("gpu", "upgrade"),
+    ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

@@ -28,6 +28,7 @@ SNAPSHOT_SECONDS: Final = 300
 MOST_BYTES: Final = 1 << 20
 _WORD: Final = re.compile(r"[\x21-\x7e]{1,300}")
 _REASON: Final = re.compile(r"[a-z][a-z-]{0,30}")
+_FILE: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,100}\.db")
 # In the order in which they need one another.
 MODULES: Final = (
     "appliance_files",
@@ -111,8 +112,14 @@ class EtcdEvidence:
         except (Unreadable, ValueError, LookupError, TypeError) as error:
             return f"{node.name}: etcd's answer is not readable: {error}"
 
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
+    def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
         """Save a snapshot on a node, and restore it once there.
+
+        Args:
+            node: a control-plane node with a healthy etcd.
+            reason: a word for the name of the file.
+            keep: names of older snapshots that make no room for it; another form is left out, as
+                the names come from an annotation.
 
         Raises:
             ClusterError: there is none, or it was not shown to be restorable.
@@ -120,10 +127,12 @@ class EtcdEvidence:
         """
         if not _REASON.fullmatch(reason):
             raise ValueError(f"no word for a snapshot: {reason!r}")
+        kept = [name for name in keep if _FILE.fullmatch(name)]
         folder = find_content_root() / "playbooks/module_utils"
         sources = [(name, (folder / f"{name}.py").read_text()) for name in MODULES]
         limits = self._restore
-        words = (self._python, "-", reason, str(limits.seconds), str(limits.memory_mb))
+        bounds = (str(limits.seconds), str(limits.memory_mb))
+        words = (self._python, "-", reason, *bounds, *kept)
         answer = self._nodes.run_as_root(
             node,
             shlex.join(words),

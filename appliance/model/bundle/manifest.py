@@ -17,10 +17,11 @@ SCHEMA = 1
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
 PACKAGE_INDEX = "apt/Packages"
+UPDATE_INDEX = "updates/Packages"
 # For pip: the tool and its dependencies, each with version and digest.
 REQUIREMENTS = "wheels/requirements.txt"
 # All other files of a bundle are in these folders.
-FOLDERS = ("apt", "bin", "charts", "cni", "controller", "images", "wheels")
+FOLDERS = ("apt", "bin", "charts", "cni", "controller", "images", "updates", "wheels")
 DAMAGED = (
     "the medium may be damaged: get another copy from its sender, or build the bundle again "
     "where there is internet; then: appliance bundle verify"
@@ -34,16 +35,18 @@ INDEXES: Final = frozenset(
         *("images/oci-layout", "images/index.json", REQUIREMENTS),
     }
 )
+# These as well, where a bundle has updates of the nodes' packages.
+UPDATE_INDEXES: Final = frozenset({UPDATE_INDEX, "updates/Packages.gz", "updates/Release"})
 # Names and folders that only a build uses.
 _BY_NAME: Final = re.compile(
-    r"images/blobs/sha256/\.?[0-9a-f]{64}(\.partial)?|apt/pool/[^/]+\.deb(\.partial)?"
+    r"images/blobs/sha256/\.?[0-9a-f]{64}(\.partial)?|(apt|updates)/pool/[^/]+\.deb(\.partial)?"
     r"|wheels/[^/]+\.whl(\.partial)?"
 )
 
 
 def named_by_a_build(path: str) -> bool:
     """Whether the name shows that a build wrote the file: building again removes such a file."""
-    return path in INDEXES or _BY_NAME.fullmatch(path) is not None
+    return path in INDEXES | UPDATE_INDEXES or _BY_NAME.fullmatch(path) is not None
 
 
 def _confined(path: str) -> str:
@@ -125,6 +128,32 @@ class BundledFile:
 
 
 @dataclass(frozen=True)
+class Updates:
+    """The updates of the nodes' packages that a bundle carries.
+
+    Attributes:
+        since: the first day of the updates, ISO 8601.
+        nodes: the nodes whose packages were asked for, as the list named them.
+        packages: package name -> its exact version, with new dependencies.
+        older: package name -> version of updates that were left out: built before that day.
+    """
+
+    since: Line
+    nodes: tuple[Line, ...] = ()
+    packages: Mapping[PackageName, PackageVersion] = field(default_factory=dict)
+    older: Mapping[PackageName, PackageVersion] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "since": self.since,
+            "nodes": list(self.nodes),
+            "packages": dict(self.packages),
+            "older": dict(self.older),
+        }
+
+
+@dataclass(frozen=True)
 class BundleManifest:
     """The content of a bundle.
 
@@ -133,6 +162,7 @@ class BundleManifest:
         packages: package name -> exact version, with all dependencies.
         package_roots: group of a release (``runtime``, ``registry``, …) -> package names.
         pythons: version of Python that the wheels are for -> how they were tried.
+        updates: of the nodes' packages; None where the bundle has none.
     """
 
     release: Line
@@ -146,6 +176,7 @@ class BundleManifest:
     package_roots: Mapping[Line, tuple[PackageName, ...]] = field(default_factory=dict)
     files: Annotated[tuple[BundledFile, ...], Field(max_length=MOST_FILES)] = ()
     pythons: Mapping[Line, Line] = field(default_factory=dict)
+    updates: Updates | None = None
 
     def binary_sha256(self, name: str) -> str:
         """Digest of a program; empty if the bundle has no program of that name."""
@@ -155,7 +186,15 @@ class BundleManifest:
     @property
     def package_index_sha256(self) -> str:
         """Digest of the package index, which lists each package's; empty without packages."""
-        return next((file.sha256 for file in self.files if file.path == PACKAGE_INDEX), "")
+        return self._sha256_of(PACKAGE_INDEX)
+
+    @property
+    def update_index_sha256(self) -> str:
+        """Digest of the index of the updates; empty where the bundle has none."""
+        return self._sha256_of(UPDATE_INDEX)
+
+    def _sha256_of(self, path: str) -> str:
+        return next((file.sha256 for file in self.files if file.path == path), "")
 
     def packages_of(self, *groups: str) -> dict[str, str]:
         """The roots of some groups of packages, with their exact versions."""
@@ -205,6 +244,7 @@ class BundleManifest:
             "packages": dict(self.packages),
             "package_roots": {k: list(v) for k, v in self.package_roots.items()},
             **({"pythons": dict(self.pythons)} if self.pythons else {}),
+            **({"updates": self.updates.as_json()} if self.updates else {}),
             "files": [vars(item) for item in self.files],
         }
 
@@ -231,10 +271,12 @@ def _require_sense(manifest: BundleManifest) -> None:
     """Refuse contradictions between fields.
 
     Raises:
-        Unreadable: a file is listed twice, or a root package has no version.
+        Unreadable: a file is listed twice, a root package has no version, or updates no index.
     """
     if len({file.path for file in manifest.files}) != len(manifest.files):
         raise Unreadable("files: a path is listed twice")
+    if manifest.updates is not None and not manifest.update_index_sha256:
+        raise Unreadable(f"updates: {UPDATE_INDEX} is not listed")
     for group, names in manifest.package_roots.items():
         for name in names:
             if name not in manifest.packages:

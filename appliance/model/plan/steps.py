@@ -65,6 +65,22 @@ KUBERNETES_IMAGES = Step(
     None,
     command=UPGRADE,
 )
+# On emptied nodes only, while their kubelet knows both runtimes.
+KUBERNETES_RUNTIME = Step(
+    "kubernetes_runtime",
+    "the node's pods run on the release's container runtime",
+    cluster_members,
+    None,
+    command=UPGRADE,
+    disturbs="every pod of the emptied node starts again; Docker is stopped and disabled there",
+)
+DOCKER_REMOVAL = Step(
+    "docker_removal",
+    "no data of a Docker that runs no pods any more",
+    cluster_members,
+    None,
+    command=UPGRADE,
+)
 # Its workflow decides which nodes, and verifies each.
 KUBERNETES_UPGRADE = Step(
     "kubernetes_upgrade",
@@ -73,6 +89,15 @@ KUBERNETES_UPGRADE = Step(
     None,
     command=UPGRADE,
     disturbs="etcd and the API server of one node after the other restart; each node is emptied",
+)
+# Its workflow decides which nodes, and verifies each.
+NODE_PATCH = Step(
+    "node_patch",
+    "the node has the updates of the bundle, in effect",
+    all_but_jumpboxes,
+    None,
+    command="node patch",
+    disturbs="each node is emptied, and boots where an update needs it",
 )
 
 
@@ -99,7 +124,10 @@ STEPS: tuple[Step, ...] = (
     RUNAI_UPGRADE,
     RUNAI_ROLLBACK,
     KUBERNETES_IMAGES,
+    KUBERNETES_RUNTIME,
+    DOCKER_REMOVAL,
     KUBERNETES_UPGRADE,
+    NODE_PATCH,
     GPU_UPGRADE,
 )
 BY_NAME = {step.name: step for step in STEPS}

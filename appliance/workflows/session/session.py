@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         SiteLock,
     )
     from appliance.workflows.session.survey import Preflight
-    from appliance.workflows.session.upgrade_evidence import UpgradeEvidence
+    from appliance.workflows.session.upgrade_evidence import PackageReader, UpgradeEvidence
 
 
 class _NotGiven:
@@ -88,11 +88,14 @@ class Session:
         records: of the site on this machine.
         documents: of the archive that are kept on this machine.
         upgrade_evidence: what an upgrade is judged by before its first change; None: not judged.
+        packages: what nodes say of their packages.
         choose_release: writes the release into site.yml, and nothing else there.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
         evidence: logs and lists for support.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
         read_claimed_volumes: the volumes of Run:ai's claims, by the Kubernetes API.
+        keep_handmade: reads the hand-made settings of nodes, by name, and keeps them for a
+            rehearsal.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -118,6 +121,7 @@ class Session:
     documents: Documents = field(default=_missing("documents"), repr=False)
     evidence: Evidence = field(default=_missing("evidence"), repr=False)
     upgrade_evidence: UpgradeEvidence | None = None
+    packages: PackageReader = field(default=_missing("packages"), repr=False)
     choose_release: Callable[[str], None] = field(default=_missing("choose_release"), repr=False)
     run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
         default=_missing("run_diagnostics"), repr=False
@@ -126,3 +130,4 @@ class Session:
     read_claimed_volumes: Callable[[], tuple[ClaimedVolume, ...]] = field(
         default=_missing("read_claimed_volumes"), repr=False
     )
+    keep_handmade: Callable[[Collection[str]], None] = lambda _names: None

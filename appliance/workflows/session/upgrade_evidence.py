@@ -1,11 +1,12 @@
-"""What is asked of a cluster before an upgrade."""
+"""What is asked of a cluster before an upgrade, and of nodes before a patch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from appliance.model.patch.state import NodeState, NoState
     from appliance.model.site.settings import Node
     from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, Silence, SnapshotProof
     from appliance.model.upgrade.losses import Document, Documents
@@ -17,8 +18,10 @@ class UpgradeEvidence(Protocol):
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
         """What each member of etcd says of itself."""
 
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
+    def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
         """Save a snapshot of etcd on a node, and restore it once.
+
+        ``keep`` has names of older snapshots that make no room for it.
 
         Raises:
             ClusterError: it was not saved, or not restored.
@@ -36,3 +39,16 @@ class UpgradeEvidence(Protocol):
 
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """The deprecated APIs that somebody asked for."""
+
+    def runai_runtime(self) -> str | Silence | None:
+        """The container runtime in the values of Run:ai's cluster release.
+
+        Empty: they name none; None: there is no such release.
+        """
+
+
+class PackageReader(Protocol):
+    """What nodes say of their packages."""
+
+    def read(self, nodes: Sequence[Node]) -> Mapping[str, NodeState | NoState]:
+        """Node -> its packages, or why it did not say."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from ansible.module_utils.appliance_files import write
 
 BLOCK = 1 << 20
-FOLDERS = ("apt", "bin", "charts", "cni", "controller", "images", "wheels")
+FOLDERS = ("apt", "bin", "charts", "cni", "controller", "images", "updates", "wheels")
 MOST_BYTES = 16 << 20
 SHA256 = re.compile(r"[0-9a-f]{64}")
 DOCUMENTS = ("manifest.json", "manifest.json.sig")

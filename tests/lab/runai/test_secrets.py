@@ -55,6 +55,8 @@ COMMANDS = (
     "horizon --site SITE --output json",
     "support bundle --site SITE --to SITE/../support-secrets.tar.gz",
     "node passport --site SITE",
+    "node patch --site SITE --dry-run",
+    "site packages --site SITE",
     "node logs W1 --site SITE --lines 10000",
     "node maintain W2 --site SITE --reason secrets --yes",
     "node return W2 --site SITE --yes",

@@ -132,6 +132,15 @@ class FakeSources:
             tuple(file_of(f"apt/pool/{n}.deb", name=n, version=v, origin=n) for n, v in names),
         )  # fmt: skip
 
+    def updates(self) -> FetchedArtifact:
+        return FetchedArtifact(
+            "apt",
+            "updates since 2026-10-01",
+            "apt",
+            (file_of("updates/pool/openssl.deb", name="openssl", version="1.1.1f-1ubuntu2.24"),),
+            details={"zlib1g": "1:1.2.11"},
+        )
+
     def wheels(self) -> FetchedArtifact:
         """One wheel."""
         wheel = file_of("wheels/us-1-py3-none-any.whl", name="us", version="1")

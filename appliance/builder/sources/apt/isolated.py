@@ -132,10 +132,7 @@ class IsolatedApt:
                 details=self._explain(requested),
                 hint="correct the package list of the release",
             )
-        printed = [
-            match for line in done.stdout.splitlines() if (match := _PRINTED_URI.match(line))
-        ]
-        return self._described(printed)
+        return self._described(done.stdout)
 
     def download(
         self,
@@ -189,8 +186,12 @@ class IsolatedApt:
                 hint="run the same command again; what is cached is kept",
             )
 
-    def _described(self, printed: list[re.Match[str]]) -> tuple[ResolvedPackage, ...]:
+    def _described(self, printed_uris: str) -> tuple[ResolvedPackage, ...]:
         """Find each file that apt chose in the signed index, by its path in the archive."""
+        found = (_PRINTED_URI.match(line) for line in printed_uris.splitlines())
+        printed = [match for match in found if match]
+        if not printed:
+            return ()
         names = [_landed_key(match["file"]) for match in printed]
         shown = self._apt(
             "apt-cache", "show", *(f"{name}={version}" for name, version in names), check=True

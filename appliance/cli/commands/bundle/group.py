@@ -31,6 +31,8 @@ from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from appliance.adapters.bundle.directory import BundleDirectory
     from appliance.model.bundle.faults import BundleFault
     from appliance.model.bundle.manifest import BundledArtifact, BundleManifest
@@ -128,13 +130,23 @@ bundle.add_command(join)
     help="Then also write the bundle as files of at most SIZE, such as 4G for FAT32, into "
     "DIR-parts-DIGEST.",
 )  # fmt: skip
+@click.option(
+    "--updates-since", type=click.DateTime(formats=["%Y-%m-%d"]), metavar="DATE",
+    help="Also carry security updates and kernels that were built since DATE, such as 2026-10-01, "
+    "for the packages of --installed.",
+)  # fmt: skip
+@click.option(
+    "--installed", metavar="LIST", type=Place(dir_okay=False, exists=True),
+    help="The list of 'site packages': what the nodes have. Needed by --updates-since.",
+)  # fmt: skip
 @yes_option
 @output_option
 @directory_argument
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
     sign_key: Path | None, keyrings: tuple[Path, ...], kernels: tuple[str, ...],
-    site: Path | None, without: Path | None, part_bytes: int | None, output: str, *,
+    site: Path | None, without: Path | None, part_bytes: int | None,
+    updates_since: datetime | None, installed: Path | None, output: str, *,
     standins: bool, gpu_operands: str, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or resume an interrupted build.
@@ -151,19 +163,25 @@ def build(
     - DIR/manifest.json is written last: without it DIR is not a bundle;
     - the signature of an earlier manifest is removed; --sign-key makes a new one;
     - image, modules and headers of each kernel go into it, for NVIDIA's driver;
-    - with --without, DIR holds the whole manifest and only what the list lacks.
+    - with --without, DIR holds the whole manifest and only what the list lacks;
+    - with --updates-since, what 'node patch' installs is an own part of it.
 
     Example: appliance bundle build --release k8s-1.23.5-r1 --os ubuntu-20.04 ./bundle
     """
     from appliance.builder.build import unverified
     from appliance.cli.commands.bundle import parts
 
+    if (updates_since is None) != (installed is None):
+        raise click.UsageError(
+            "--updates-since and --installed belong together; at the site, write the list: "
+            "appliance site packages --out FILE"
+        )
     built = parts.build(
         release, os_name, directory,
         jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
         genuine=gpu_operands == REAL,
         keyrings=keyrings, kernels=parts.kernels_of(site, kernels), without=without,
-        part_bytes=part_bytes,
+        part_bytes=part_bytes, since=updates_since and updates_since.date(), installed=installed,
     )  # fmt: skip
     result = _summary(directory, built.manifest, built.digest, parts.signature_of(directory))
     result["verified_never"] = [item.name for item in unverified(built.manifest)]
@@ -240,7 +258,9 @@ def verify(directory: Path, allowed_signers: Path | None, output: str) -> None:
 
 
 @bundle.command()
-@click.option("--all", "everything", is_flag=True, help="List every package and wheel, too.")
+@click.option(
+    "--all", "everything", is_flag=True, help="List every package, update and wheel, too."
+)
 @allowed_signers_option
 @output_option
 @directory_argument
@@ -268,7 +288,7 @@ def show(directory: Path, allowed_signers: Path | None, output: str, *, everythi
     shown = [
         item
         for item in bundle.manifest.artifacts
-        if everything or item.kind not in {"package", "wheel"}
+        if everything or item.kind not in {"package", "update", "wheel"}
     ]
     print_table(
         ("kind", "name", "version", "MB", "source", "verified by", "skipped"),
@@ -318,6 +338,7 @@ def _summary(
         "bytes": sum(item.size for item in manifest.files),
         **{f"{kind}s": kinds.count(kind) for kind in dict.fromkeys(kinds)},
         **_pythons(manifest),
+        **({"updates_since": manifest.updates.since} if manifest.updates else {}),
         **({"standins": list(manifest.standins)} if manifest.standins else {}),
     }
 

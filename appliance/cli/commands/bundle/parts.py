@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +16,7 @@ import click
 
 from appliance import __version__
 from appliance.adapters.bundle.have import read_have
+from appliance.adapters.bundle.installed import read_installed
 from appliance.adapters.bundle.signature import SshSigner, read_signature
 from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.adapters.local.content import (
@@ -29,9 +30,10 @@ from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build
 from appliance.builder.fetch import Sources
 from appliance.builder.parts import PartsResult, write_parts
 from appliance.builder.ports import BuildObserver
+from appliance.builder.sources.apt.updates import UpdatesRequest, nodes_of
 from appliance.builder.writer import BundleWriter, Locks
 from appliance.cli.options import REAL
-from appliance.errors import ApplianceError, ConfigError
+from appliance.errors import ApplianceError, BundleRefused, ConfigError
 from appliance.model.bundle.builds.fetched import FetchedArtifact
 from appliance.model.bundle.builds.time_left import seconds_left, words
 from appliance.model.bundle.carry.delta import KIND, Delta
@@ -60,6 +62,8 @@ def build(
     kernels: Sequence[str] = (),
     without: Path | None = None,
     part_bytes: int | None = None,
+    since: date | None = None,
+    installed: Path | None = None,
     observer: BuildObserver | None = None,
 ) -> BuildResult:
     """Run the workflow with this machine's adapters.
@@ -74,6 +78,7 @@ def build(
     loaded = loaded.with_kernels(os_name, kernels)
     cache = Cache()
     held = read_have(without) if without else None
+    updates = _updates(os_name, since, installed) if since and installed else None
     store = BundleWriter(directory, cache, replace_other=replace_other, without=held)
     store.check(loaded.name, os_name, _asks_to_replace)
     progress = observer or BuildProgress(jobs=jobs, times=BuildTimes(cache))
@@ -83,8 +88,9 @@ def build(
         standins=STANDINS if standins else None, keyrings=keyrings,
         command=_command(
             release, os_name, directory, files, sign_key, keyrings, kernels, without, part_bytes,
-            standins=standins, genuine=genuine,
+            since, installed, standins=standins, genuine=genuine,
         ),
+        updates=updates,
     )  # fmt: skip
     sources.require_keys()
     missing = sources.lacking()
@@ -105,9 +111,26 @@ def build(
         tool_version=__version__,
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         jobs=jobs,
+        updates_since=str(since) if updates else "",
+        updated_nodes=nodes_of(updates) if updates else (),
     )
     with progress if isinstance(progress, BuildProgress) else nullcontext():
         return build_bundle(request, ports)
+
+
+def _updates(os_name: str, since: date, installed: Path) -> UpdatesRequest:
+    """Which updates to carry.
+
+    Raises:
+        BundleRefused: the list is of nodes with another operating system.
+    """
+    found = read_installed(installed)
+    if found.os != os_name:
+        raise BundleRefused(
+            f"{installed} has the packages of {found.os}, and the bundle is for {os_name}",
+            hint="write the list at the site of this bundle: appliance site packages --out FILE",
+        )
+    return UpdatesRequest(since, found)
 
 
 def cut(directory: Path, part_bytes: int) -> PartsResult:
@@ -135,7 +158,8 @@ def _asks_to_replace(other: str) -> bool:
 def _command(
     release: str, os_name: str, directory: Path, files: Path | None, sign_key: Path | None,
     keyrings: Sequence[Path], kernels: Sequence[str], without: Path | None,
-    part_bytes: int | None, *, standins: bool, genuine: bool,
+    part_bytes: int | None, since: date | None, installed: Path | None, *, standins: bool,
+    genuine: bool,
 ) -> str:  # fmt: skip
     """What was typed, for hints; further options can follow."""
     words = ["appliance", "bundle", "build", str(directory), "--release", release, "--os", os_name]
@@ -147,6 +171,8 @@ def _command(
     words += [word for kernel in kernels for word in ("--kernel", kernel)]
     words += ["--without", str(without)] if without else []
     words += ["--parts", f"{part_bytes // MEGABYTE}M"] if part_bytes else []
+    words += ["--updates-since", str(since)] if since else []
+    words += ["--installed", str(installed)] if installed else []
     return shlex.join(words)
 
 

@@ -13,6 +13,7 @@ from appliance.cli.commands.node.join import add, rejoin, remove
 from appliance.cli.commands.node.login import ssh
 from appliance.cli.commands.node.logs import logs
 from appliance.cli.commands.node.passport import passport
+from appliance.cli.commands.node.patch import patch
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
@@ -54,6 +55,7 @@ def node() -> None:
 
 node.add_command(maintain.maintain)
 node.add_command(maintain.return_)
+node.add_command(patch)
 
 
 @node.group(cls=Nouns)

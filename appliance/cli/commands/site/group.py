@@ -11,6 +11,7 @@ import click
 from appliance.cli.commands.site.adopt import adopt
 from appliance.cli.commands.site.init import init
 from appliance.cli.commands.site.inventory import inventory
+from appliance.cli.commands.site.packages import packages
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import output_option, site_option
 from appliance.cli.screen.render import print_json, print_table
@@ -25,7 +26,7 @@ def site() -> None:
 
     \b
     A site is a directory: hosts.yml, group_vars/all/site.yml, vault.yml, host_vars/<node>.yml.
-    Only adopt connects to nodes; it changes nothing there.
+    Only adopt and packages connect to nodes; they change nothing there.
     """
 
 
@@ -160,3 +161,4 @@ def schema(node: bool, hosts: bool) -> None:
 site.add_command(init)
 site.add_command(adopt)
 site.add_command(inventory)
+site.add_command(packages)

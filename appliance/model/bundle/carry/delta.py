@@ -18,6 +18,7 @@ from appliance.model.bundle.manifest import (
     DAMAGED,
     INDEXES,
     MOST_FILES,
+    UPDATE_INDEXES,
     BundleManifest,
     BundlePath,
     Sha256,
@@ -130,7 +131,7 @@ def megabytes(size: int) -> str:
 
 def always_travels(path: str) -> bool:
     """Whether a delta has this file: the small indexes, and what the admin host installs."""
-    return path in INDEXES or path.split("/", 1)[0] in WHOLE_FOLDERS
+    return path in INDEXES | UPDATE_INDEXES or path.split("/", 1)[0] in WHOLE_FOLDERS
 
 
 def left_out(files: Iterable[_File], held: HaveList) -> frozenset[str]:

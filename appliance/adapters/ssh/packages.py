@@ -1,0 +1,142 @@
+"""Reads what nodes say of their packages: one script on each node, all at the same time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from appliance.adapters.ssh.call import last_line
+from appliance.errors import NodeUnreachable
+from appliance.model.patch.state import NodeState, NoState
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh.nodes import SshNodes
+    from appliance.model.site.settings import Node
+
+SECONDS: Final = 30
+AT_ONCE: Final = 32
+MOST_LINES: Final = 20_000
+# Each line of the answer begins with its kind; nothing is written.
+SCRIPT: Final = r"""
+export LC_ALL=C
+printf 'architecture '
+dpkg --print-architecture || exit 1
+read -r kernel </proc/sys/kernel/osrelease && echo "kernel $kernel"
+read -r boot </proc/sys/kernel/random/boot_id && echo "boot $boot"
+[ ! -e /run/reboot-required ] || echo asked
+[ ! -r /run/reboot-required.pkgs ] || sed 's/^/asked /' /run/reboot-required.pkgs
+stat -c 'device %n %d' / /boot /usr /var 2>/dev/null
+stat -f -c 'free %n %a %S' / /boot /usr /var 2>/dev/null
+find /var/lib/dpkg/updates -name '[0-9]*' -printf 'interrupted\n'
+find /etc -xdev '(' -name '*.dpkg-dist' -o -name '*.ucf-dist' ')' -printf 'kept %C@ %p\n'
+exec dpkg-query -W -f 'package ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n'
+"""
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9+.-]{0,199}")
+_VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~-]{0,199}")
+_WORD: Final = re.compile(r"[\x21-\x7e]{1,300}")
+_HALF: Final = frozenset("UFHWt")
+
+
+class SshPackages:
+    """What the nodes of one site say of their packages."""
+
+    def __init__(self, nodes: SshNodes) -> None:
+        self._nodes = nodes
+
+    def read(self, nodes: Sequence[Node]) -> Mapping[str, NodeState | NoState]:
+        """Node -> its packages, or why it did not say."""
+        if not nodes:
+            return {}
+        with ThreadPoolExecutor(min(len(nodes), AT_ONCE)) as pool:
+            return dict(zip((n.name for n in nodes), pool.map(self._read, nodes), strict=True))
+
+    def _read(self, node: Node) -> NodeState | NoState:
+        try:
+            answer = self._nodes.run_as_root(node, SCRIPT, timeout=SECONDS)
+        except NodeUnreachable as error:
+            return NoState(node.name, error.message, error.hint or f"ping {node.ip}")
+        look = f"look at it: appliance node ssh {node.name} -- dpkg --audit"
+        if answer.code != 0:
+            why = last_line(answer.errors) or f"exit {answer.code}"
+            return NoState(node.name, f"its packages could not be read: {why}", look)
+        try:
+            return parse(node.name, answer.output)
+        except ValueError as error:
+            return NoState(node.name, f"its packages could not be read: {error}", look)
+
+
+def parse(node: str, text: str) -> NodeState:
+    """Read the answer of a node.
+
+    Raises:
+        ValueError: it is not an answer of the script, or is too long.
+    """
+    said: dict[str, list[list[str]]] = {}
+    lines = text.splitlines()
+    if len(lines) > MOST_LINES:
+        raise ValueError(f"more than {MOST_LINES} lines")
+    for line in lines:
+        kind, *words = line.split(" ")
+        said.setdefault(kind, []).append(words)
+    architecture, kernel = _one(said, "architecture"), _one(said, "kernel")
+    packages, held, half, foreign = _packages(said.get("package", []), architecture)
+    if not packages:
+        raise ValueError("no installed package")
+    return NodeState(
+        node,
+        kernel,
+        _one(said, "boot"),
+        packages,
+        held & packages.keys(),
+        foreign,
+        half,
+        "interrupted" in said,
+        "asked" in said,
+        tuple(dict.fromkeys(w[0] for w in said.get("asked", []) if w and _NAME.fullmatch(w[0]))),
+        _free(said),
+        {w[1]: w[0] for w in said.get("kept", []) if len(w) == 2 and _WORD.fullmatch(w[1])},
+    )
+
+
+def _packages(
+    lines: Sequence[Sequence[str]], architecture: str
+) -> tuple[dict[str, str], frozenset[str], tuple[str, ...], int]:
+    """Versions by name, names on hold, half installed ones, and how many are foreign."""
+    packages: dict[str, str] = {}
+    held, half, foreign = set(), [], 0
+    for words in lines:
+        name, version, own, status = [*words, "", "", "", ""][:4]
+        wanted, state, fault = status[:1], status[1:2], status[2:3].strip()
+        if not _NAME.fullmatch(name):
+            raise ValueError("a package without a name")
+        if own not in (architecture, "all", ""):
+            foreign += state == "i"
+            continue
+        if wanted == "h":
+            held.add(name)
+        if state == "i" and not fault and _VERSION.fullmatch(version):
+            packages[name] = version
+        elif state in _HALF or fault:
+            half.append(name)
+    return packages, frozenset(held), tuple(sorted(half)), foreign
+
+
+def _free(said: Mapping[str, list[list[str]]]) -> dict[str, int]:
+    """Free bytes by folder, of each folder that is a file system of its own, and of the root."""
+    devices = {words[0]: words[1] for words in said.get("device", []) if len(words) == 2}
+    return {
+        words[0]: int(words[1]) * int(words[2])
+        for words in said.get("free", [])
+        if len(words) == 3
+        and (words[1] + words[2]).isdigit()
+        and (words[0] == "/" or devices.get(words[0]) != devices.get("/"))
+    }
+
+
+def _one(said: Mapping[str, list[list[str]]], kind: str) -> str:
+    words = said.get(kind, [[]])[0]
+    if len(words) != 1 or not _WORD.fullmatch(words[0]):
+        raise ValueError(f"no {kind}")
+    return words[0]

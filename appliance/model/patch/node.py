@@ -1,0 +1,271 @@
+"""What a patch changes on one node, what stays as it is, and what restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from appliance.model.bundle.debian_version import is_newer
+from appliance.model.patch.kernels import (
+    follows,
+    is_of_a_kernel,
+    kernel_of,
+    kernel_order,
+    kernels_in,
+    same_line,
+)
+from appliance.model.patch.services import is_library, needs_reboot, restarts
+
+if TYPE_CHECKING:
+    from appliance.model.bundle.manifest import BundleManifest
+    from appliance.model.patch.state import NodeState
+
+HELD: Final = "on hold on the node"
+OURS: Final = "the release has it: it changes with the release"
+# What the release or the vendor's script installs, whether a node has it on hold or not.
+_OURS: Final = (
+    "docker*",
+    "containerd*",
+    "runc",
+    "kube*",
+    "cri-tools",
+    "kubernetes-cni",
+    "cuda-*",
+    "nvidia-*",
+    "libnvidia-*",
+    "dkms",
+)
+# What the driver of a node with GPUs is compiled with, for each kernel.
+DRIVER_PARTS: Final = ("image", "modules", "headers")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One package that changes.
+
+    Attributes:
+        before: the installed version; empty for one that comes new.
+    """
+
+    name: str
+    before: str
+    after: str
+
+    def sentence(self) -> str:
+        """In words."""
+        return f"{self.name} {self.before or 'none'} -> {self.after}"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One package, or one kernel, that does not change although an update is there."""
+
+    name: str
+    after: str
+    why: str
+
+    def sentence(self) -> str:
+        """In words."""
+        return f"{self.name} {self.after}".rstrip() + f": {self.why}"
+
+
+@dataclass(frozen=True)
+class GpuNode:
+    """What a new kernel needs on a node with GPUs.
+
+    Attributes:
+        driver: ``host``, ``container`` or ``preinstalled``, as gpu.driver of site.yml says.
+        kernels: those that gpu.kernels of site.yml names.
+    """
+
+    driver: str
+    kernels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NodePatch:
+    """What happens on one node.
+
+    Attributes:
+        changes: packages from the updates of the bundle.
+        driver_packages: what the driver on the host is built with for the new kernel.
+        kernel: the new kernel; empty: none.
+        driver_kernel: the new kernel, where NVIDIA's driver on the host must be built for it.
+        kept: what stays, by name.
+        reboot: why the node boots again; empty: it does not, as far as is known before.
+        services: what restarts with its own package.
+        libraries: changed libraries; services that use them restart after the installation.
+        older: installed packages for which the bundle left out an older update.
+        out: an earlier run took the node out of service and did not return it.
+        repair: dpkg was interrupted on it.
+    """
+
+    node: str
+    changes: tuple[Change, ...] = ()
+    driver_packages: Mapping[str, str] = field(default_factory=dict)
+    kernel: str = ""
+    driver_kernel: str = ""
+    kept: tuple[Kept, ...] = ()
+    reboot: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    older: tuple[Change, ...] = ()
+    out: bool = False
+    repair: bool = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything is to be done on the node."""
+        return bool(self.changes or self.reboot or self.out or self.repair)
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Name -> exact version of what is installed from the updates."""
+        return {change.name: change.after for change in self.changes}
+
+    def why(self) -> tuple[str, ...]:
+        """One sentence for each reason."""
+        return tuple(f"{self.node}: {text}" for text in self._why())
+
+    def _why(self) -> Iterator[str]:
+        if self.changes:
+            count = len(self.changes)
+            words = "1 package" if count == 1 else f"{count} packages"
+            yield f"{words} from the bundle"
+        if self.repair:
+            yield "dpkg was interrupted"
+        if self.out:
+            yield "an earlier patch took it out of service and did not return it"
+        yield from self.reboot
+
+
+def plan_node(
+    state: NodeState,
+    manifest: BundleManifest,
+    *,
+    gpu: GpuNode | None = None,
+    out: bool = False,
+    always: bool = False,
+) -> NodePatch:
+    """Compare what a node has with the updates of a bundle.
+
+    Args:
+        state: what the node says.
+        manifest: of the bundle; one without updates changes nothing.
+        gpu: of a node with GPUs; None: it has none.
+        out: an earlier patch took the node out of service.
+        always: boot each node that changes.
+    """
+    updates = manifest.updates.packages if manifest.updates else {}
+    changes: list[Change] = []
+    kept: list[Kept] = []
+    for name, version in sorted(updates.items()):
+        installed = state.packages.get(name)
+        if installed is None or is_of_a_kernel(name) or not is_newer(version, installed):
+            continue
+        why = _why_kept(name, state)
+        if why:
+            kept.append(Kept(name, version, why))
+        else:
+            changes.append(Change(name, installed, version))
+    kernel, refused = _new_kernel(state, updates, manifest, gpu)
+    kept += refused
+    new = [
+        Change(name, "", version)
+        for name, version in sorted(updates.items())
+        if kernel and kernel_of(name) == kernel and name not in state.packages
+    ]
+    on_host = bool(kernel) and gpu is not None and gpu.driver == "host"
+    changed = [change.name for change in changes]
+    everything = (*changes, *new)
+    reboot = tuple(_reboot(state, changed, kernel))
+    if always and everything and not reboot:
+        reboot = ("--reboot always",)
+    return NodePatch(
+        state.node,
+        everything,
+        _headers(kernel, manifest) if on_host else {},
+        kernel,
+        kernel if on_host else "",
+        tuple(kept),
+        reboot,
+        restarts(changed),
+        tuple(name for name in changed if is_library(name) and not needs_reboot(name)),
+        tuple(_older(state, manifest)),
+        out,
+        bool(state.interrupted or state.half),
+    )
+
+
+def _why_kept(name: str, state: NodeState) -> str:
+    if name in state.held:
+        return HELD
+    return OURS if any(fnmatchcase(name, pattern) for pattern in _OURS) else ""
+
+
+def _new_kernel(
+    state: NodeState,
+    updates: Mapping[str, str],
+    manifest: BundleManifest,
+    gpu: GpuNode | None,
+) -> tuple[str, list[Kept]]:
+    """The newest kernel of the node's line that it may get; the newer ones that it may not."""
+    there = kernels_in(state.packages)
+    newest = max(
+        (state.kernel, *(k for k in there if same_line(k, state.kernel))), key=kernel_order
+    )
+    refused: list[Kept] = []
+    for kernel in reversed(kernels_in(updates)):
+        if not follows(kernel, newest):
+            continue
+        why = "" if gpu is None else _no_driver(kernel, manifest, gpu)
+        if not why:
+            return kernel, refused
+        refused.append(Kept(f"kernel {kernel}", "", why))
+    return "", refused
+
+
+def _no_driver(kernel: str, manifest: BundleManifest, gpu: GpuNode) -> str:
+    """Why NVIDIA's driver cannot be built for a kernel; empty: it can."""
+    if gpu.driver == "preinstalled":
+        return "NVIDIA's driver is the site's own, and nothing of it is in the bundle"
+    absent = [
+        f"linux-{part}-{kernel}"
+        for part in DRIVER_PARTS
+        if f"linux-{part}-{kernel}" not in manifest.packages
+    ]
+    if absent:
+        return (
+            f"NVIDIA's driver cannot be built for it: the release's part of the bundle lacks "
+            f"{', '.join(absent)}"
+        )
+    if kernel not in gpu.kernels:
+        return "gpu.kernels of site.yml does not name it"
+    return ""
+
+
+def _headers(kernel: str, manifest: BundleManifest) -> dict[str, str]:
+    name = f"linux-headers-{kernel}"
+    return {name: manifest.packages[name]}
+
+
+def _reboot(state: NodeState, changed: list[str], kernel: str) -> Iterator[str]:
+    if kernel:
+        yield f"kernel {kernel} runs only after a boot; {state.kernel} runs now"
+    elif installed := [k for k in kernels_in(state.packages) if follows(k, state.kernel)]:
+        yield f"kernel {installed[-1]} is installed, and {state.kernel} runs"
+    for name in changed:
+        if needs_reboot(name):
+            yield f"{name} takes effect only after a boot"
+    if state.reboot_asked:
+        names = ", ".join(state.reboot_for) or "a package"
+        yield f"{names} asked for a boot before this patch"
+
+
+def _older(state: NodeState, manifest: BundleManifest) -> Iterator[Change]:
+    for name, version in sorted(manifest.updates.older.items() if manifest.updates else ()):
+        installed = state.packages.get(name)
+        if installed is not None and name not in state.held and is_newer(version, installed):
+            yield Change(name, installed, version)

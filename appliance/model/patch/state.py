@@ -1,0 +1,63 @@
+"""What a node says of its packages: one answer of :mod:`appliance.adapters.ssh.packages`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from appliance.model.bundle.installed import InstalledPackages
+
+REASON: Final = "patch of its packages"
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """The packages of one node, now.
+
+    Attributes:
+        kernel: the one that runs.
+        boot: the identity of this boot.
+        packages: name -> version of completely installed packages of its own architecture.
+        held: names on hold.
+        foreign: how many packages of another architecture it has.
+        half: packages that dpkg left half installed.
+        interrupted: dpkg has work that was cut off.
+        reboot_asked: a package asked for a reboot that has not happened yet.
+        reboot_for: the packages that asked, as far as they said so.
+        free_bytes: mount point -> free space, of the file systems that packages are written to.
+        kept_files: a package's own configuration file, beside one that stayed -> when it came.
+    """
+
+    node: str
+    kernel: str
+    boot: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
+    foreign: int = 0
+    half: tuple[str, ...] = ()
+    interrupted: bool = False
+    reboot_asked: bool = False
+    reboot_for: tuple[str, ...] = ()
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
+    kept_files: Mapping[str, str] = field(default_factory=dict)
+
+    def as_installed(self) -> InstalledPackages:
+        """The same for the list that the build machine reads."""
+        return InstalledPackages(
+            self.node, self.kernel, dict(self.packages), tuple(sorted(self.held))
+        )
+
+
+@dataclass(frozen=True)
+class NoState:
+    """A node that did not say.
+
+    Attributes:
+        reason: what was asked and what came back, in words.
+        hint: the next command.
+    """
+
+    node: str
+    reason: str
+    hint: str

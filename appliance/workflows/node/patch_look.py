@@ -1,0 +1,204 @@
+"""What a patch is asked for, what it finds, and what refuses it before the first change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import NodeUnreachable
+from appliance.model.node.drain import Forecast, forecast
+from appliance.model.patch.node import NodePatch
+from appliance.model.patch.plan import (
+    CHECK,
+    PatchOptions,
+    PatchPlan,
+    PatchStep,
+    Situation,
+    patched_nodes,
+    plan_patch,
+)
+from appliance.model.patch.state import NodeState, NoState
+from appliance.model.patch.window import Durations
+from appliance.model.plan.judging import judge
+from appliance.model.plan.steps import BY_NAME
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import maintenance_of
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Refusal
+from appliance.model.state.upgrade import mark_of
+from appliance.model.upgrade.evidence import Evidence
+from appliance.model.upgrade.points.etcd import etcd
+from appliance.model.upgrade.points.gate import Gate, stopping
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.survey import look_patiently, require_evidence
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Site
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.journal import Run
+    from appliance.workflows.session.session import Session
+
+# How long the API may be away before a run: another one may just have booted its only node.
+API_SECONDS: Final = 90.0
+POLL_SECONDS: Final = 10.0
+_CURE: Final = {
+    "refuses": "to continue anyway: --allow-outage",
+    "blocks": "ask its owner for one more replica or another budget",
+}
+
+
+@dataclass(frozen=True)
+class PatchRequest:
+    """What was asked for, by whom.
+
+    Attributes:
+        desired: with the bundle at hand, or the one on the services node.
+        allow_outage: go on although a service will be away.
+        pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
+    """
+
+    desired: Desired
+    options: PatchOptions
+    run: Run
+    allow_outage: bool = False
+    dry_run: bool = False
+    pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
+        default=lambda: nullcontext(lambda: False)
+    )
+
+
+@dataclass(frozen=True)
+class PatchResult:
+    """What was found, and how it ended.
+
+    Attributes:
+        states: node -> what it said of its packages before.
+        forecasts: node -> what its eviction will do.
+        durations: what is known of durations.
+        kept: sentences on configuration files that stayed as they were.
+        done: every step was carried out and verified.
+    """
+
+    plan: PatchPlan
+    states: Mapping[str, NodeState | NoState] = field(default_factory=dict)
+    forecasts: Mapping[str, Forecast] = field(default_factory=dict)
+    durations: Durations = field(default_factory=Durations)
+    kept: tuple[str, ...] = ()
+    done: bool = False
+
+    def patch_of(self, node: str) -> NodePatch:
+        """What changes on a node."""
+        return self.plan.nodes[node]
+
+
+def look(request: PatchRequest, session: Session) -> tuple[Observed, PatchResult]:
+    """Look at everything, and plan.
+
+    Raises:
+        NodeUnreachable: no API server answers, or a node told too little of itself.
+    """
+    site = request.desired.site
+    observed = _observe(request, session)
+    states = session.packages.read(patched_nodes(site))
+    plan = plan_patch(
+        site, request.desired.manifest, request.options, _situation(request, observed, states)
+    )
+    forecasts = _foresee(plan, session)
+    under_way = any(patch.out for patch in plan.nodes.values())
+    refusals = [
+        *_of_upgrade(site, observed),
+        *plan.refusals,
+        *(gate.refusal() for gate in stopping(etcd_gates(site, session, plan.steps))),
+        # In the middle a node of ours is out, and its pods are on the move.
+        *(() if under_way else _of_forecasts(request, forecasts)),
+    ]
+    plan = replace(plan, refusals=tuple(refusals))
+    return observed, PatchResult(plan, states, forecasts, Durations(session.journal.read()))
+
+
+def etcd_gates(site: Site, session: Session, steps: tuple[PatchStep, ...]) -> tuple[Gate, ...]:
+    """What etcd's members say, where one of their nodes is taken out; none where none is."""
+    asked = session.upgrade_evidence
+    if asked is None or not any(step.control_plane for step in steps):
+        return ()
+    return etcd(site, Evidence(etcd=asked.statuses(site.control_plane)))
+
+
+def _observe(request: PatchRequest, session: Session) -> Observed:
+    patience = Patience(session.clock, API_SECONDS)
+    while True:
+        seen = look_patiently(session.nodes, request.desired.site.nodes)
+        cluster = session.cluster.read(seen.node_facts)
+        if isinstance(cluster, Cluster):
+            require_evidence(seen.node_facts)
+            return Observed(seen.node_facts, cluster, seen.faults)
+        if patience.is_over():
+            raise NodeUnreachable(
+                "no Kubernetes API server answers: no node can be taken out of service",
+                hint="see what is wrong: appliance status",
+            )
+        session.observer.note("no API server answers; waiting for it")
+        session.clock.sleep(POLL_SECONDS)
+
+
+def _situation(
+    request: PatchRequest, observed: Observed, states: Mapping[str, NodeState | NoState]
+) -> Situation:
+    cluster, desired = observed.cluster, request.desired
+    members = cluster.nodes if isinstance(cluster, Cluster) else {}
+    step = BY_NAME["artifacts"]
+    seen = frozenset(observed.node_facts)
+    unmet = judge(step, desired, observed, seen).sentences() if desired.manifest else ("no bundle",)
+    return Situation(
+        states,
+        {name: maintenance_of(node.annotations) for name, node in members.items()},
+        frozenset(name for name, node in members.items() if not node.ready),
+        mirrored=not unmet,
+    )
+
+
+def _of_upgrade(site: Site, observed: Observed) -> tuple[Refusal, ...]:
+    mark = mark_of(observed.cluster)
+    if mark is None or mark.over:
+        return ()
+    return (
+        Refusal(
+            site.control_plane[0].name, CHECK, mark.sentence(), "no upgrade under way",
+            f"end it first: {mark.command}",
+        ),
+    )  # fmt: skip
+
+
+def _foresee(plan: PatchPlan, session: Session) -> dict[str, Forecast]:
+    """Node -> what its eviction will do; the others of its batch take none of its pods."""
+    steps = [step for step in plan.steps if step.kind == "nodes"]
+    names = list(dict.fromkeys(name for step in steps for name in step.nodes))
+    views = session.drain.views(names) if names else {}
+    found = {}
+    for step in steps:
+        for name in step.nodes:
+            view = views[name]
+            nodes = [
+                replace(node, unschedulable=True) if node.name in step.nodes else node
+                for node in view.nodes
+            ]
+            found[name] = forecast(name, view.pods, view.budgets, nodes)
+    return found
+
+
+def _of_forecasts(request: PatchRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:
+    return tuple(
+        Refusal(
+            name, CHECK, concern.sentence(), "an eviction that can end", _CURE[concern.severity]
+        )
+        for name, foreseen in forecasts.items()
+        for concern in foreseen.concerns
+        # A boot ends: etcd's member comes back, and its health is asked before and after.
+        if not concern.quorum
+        and (
+            concern.severity == "blocks"
+            or (concern.severity == "refuses" and not request.allow_outage)
+        )
+    )

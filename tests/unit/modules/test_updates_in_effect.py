@@ -1,0 +1,174 @@
+"""What still uses replaced files is found, and a machine boots only for a reason."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+module = load("updates_in_effect", role="node_patch")
+RUNNING = "5.4.0-150-generic"
+OLD = "7f00-7f01 r-xp 00000000 08:01 99 /usr/lib/x86_64-linux-gnu/libz.so.1 (deleted)\n"
+OWN = "7f00-7f01 rw-s 00000000 00:01 99 /dev/zero (deleted)\n7f02 r--p 0 0 0 /memfd:x (deleted)\n"
+
+
+class Machine:
+    """A /proc of the test, and systemctl."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.pid, self.rc = root, 1, 0
+        self.restarted: list[str] = []
+        self.boot("1f0e")
+        self.write("proc/sys/kernel/osrelease", RUNNING + "\n")
+        self.write(f"boot/vmlinuz-{RUNNING}", "")
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def boot(self, identity: str) -> None:
+        self.write("proc/sys/kernel/random/boot_id", identity + "\n")
+
+    def process(self, cgroup: str, maps: str = OLD) -> int:
+        self.pid += 1
+        self.write(f"proc/{self.pid}/maps", maps)
+        self.write(f"proc/{self.pid}/cgroup", f"12:cpu:/\n1:name=systemd:{cgroup}\n")
+        return self.pid
+
+    def run(self, argv: list[str]) -> tuple[int, str, str]:
+        unit = argv[-1]
+        self.restarted.append(unit)
+        for folder in (self.root / "proc").glob("[0-9]*"):
+            if not self.rc and unit in (folder / "cgroup").read_text():
+                (folder / "maps").write_text("")
+        return self.rc, "", "it did not start"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def converge(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, *, boot_from: str = "", check: bool = False
+) -> Any:
+    class Asked:
+        params = {"boot_from": boot_from}  # noqa: RUF012
+        check_mode = check
+
+    monkeypatch.setattr(module, "runner", lambda _module: machine.run)
+    monkeypatch.setattr(module, "Path", lambda _root: machine.root)
+    return module.converge(Asked)
+
+
+def test_a_service_with_a_replaced_library_is_restarted(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.process("/system.slice/rsyslog.service")
+    machine.process("/system.slice/cron.service", maps=OWN)
+    done = converge(machine, monkeypatch)
+    assert done == {"changed": True, "restarted": ["rsyslog.service"], "boot": []}
+    assert converge(machine, monkeypatch)["changed"] is False
+
+
+@pytest.mark.parametrize(
+    "cgroup",
+    [
+        "/user.slice/user-0.slice/session-4.scope",
+        "/user.slice/user-0.slice/user@0.service/init.scope/x.service",
+        "/kubepods/besteffort/pod1/2f3c",
+        "/kubepods.slice/kubepods-besteffort.slice/docker-2f3c.scope",
+        "/system.slice/docker-2f3c.scope",
+        "/system.slice/appliance-packages.service",
+        "/",
+    ],
+)
+def test_logins_containers_and_our_own_jobs_are_left_alone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, cgroup: str
+) -> None:
+    machine.process(cgroup)
+    if "x.service" in cgroup:
+        cgroup = cgroup.replace("/init.scope/x.service", "")
+        machine.write(f"proc/{machine.pid}/cgroup", f"1:name=systemd:{cgroup}\n")
+    assert converge(machine, monkeypatch) == {"changed": False, "restarted": [], "boot": []}
+
+
+@pytest.mark.parametrize("unit", ["dbus.service", "docker.service", "systemd-logind.service"])
+def test_a_service_that_cannot_be_restarted_is_a_reason_to_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    machine.process(f"/system.slice/{unit}")
+    done = converge(machine, monkeypatch)
+    assert (done["restarted"], done["boot"]) == ([], [f"{unit} still uses a replaced file"])
+
+
+def test_systemd_itself_is_a_reason_to_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.process("/init.scope")
+    assert converge(machine, monkeypatch)["boot"] == ["init.scope still uses a replaced file"]
+
+
+def test_a_service_that_does_not_restart_is_a_reason_to_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.process("/system.slice/rsyslog.service")
+    machine.rc = 1
+    assert converge(machine, monkeypatch)["boot"] == [
+        "rsyslog.service did not restart: it did not start"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "boots"),
+    [
+        ((), False),
+        (("5.4.0-216-generic",), True),
+        (("5.4.0-99-generic", "5.15.0-139-generic", "5.4.0-216-lowlatency"), False),
+    ],
+)
+def test_a_newer_kernel_of_the_running_ones_line_is_a_reason_to_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, kernels: tuple[str, ...], boots: bool
+) -> None:
+    for kernel in kernels:
+        machine.write(f"boot/vmlinuz-{kernel}", "")
+    machine.process("/system.slice/rsyslog.service")
+    done = converge(machine, monkeypatch)
+    assert bool(done["boot"]) == boots
+    # Where the machine boots, nothing is restarted before.
+    assert machine.restarted == ([] if boots else ["rsyslog.service"])
+
+
+def test_a_package_that_asked_for_a_boot_is_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.write("run/reboot-required", "*** System restart required ***\n")
+    machine.write("run/reboot-required.pkgs", "libc6\ndbus\nlibc6\n")
+    assert converge(machine, monkeypatch)["boot"] == ["dbus, libc6 asked for it"]
+
+
+def test_a_boot_that_was_asked_for_happens_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert converge(machine, monkeypatch, boot_from="1f0e")["boot"] == ["it was asked for"]
+    machine.boot("2a2b")
+    assert converge(machine, monkeypatch, boot_from="1f0e")["boot"] == []
+
+
+def test_check_mode_restarts_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.process("/system.slice/rsyslog.service")
+    done = converge(machine, monkeypatch, check=True)
+    assert (done["restarted"], machine.restarted) == (["rsyslog.service"], [])
+
+
+def test_a_process_that_ends_meanwhile_is_no_fault(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.truncate(machine.root / f"proc/{machine.process('/system.slice/a.service')}/cgroup", 0)
+    (machine.root / "proc/999").mkdir()
+    assert converge(machine, monkeypatch)["changed"] is False

@@ -1,0 +1,1 @@
+"""Patching the nodes' own packages: plan, proof, reading, and the workflow."""
