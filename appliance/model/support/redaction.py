@@ -193,10 +193,10 @@ class Redactor:
             self._after_name, self._block = False, len(found[1]) - len(found[1].lstrip(" -"))
             return found[1] + marked("value") + found[3]
         self._after_name = "ame" in line and _NAME_LINE.fullmatch(line) is not None
-        self._look_below(line)
+        self._expect_value(line)
         return line
 
-    def _look_below(self, line: str) -> None:
+    def _expect_value(self, line: str) -> None:
         """Whether the lines below hold a secret, by a name in this one."""
         if has_hint(line.lower()) and (block := _BLOCK.fullmatch(line)):
             self._explicit = block[3] is None and "?" in block[1]
