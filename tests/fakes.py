@@ -351,6 +351,7 @@ class FakeBundle:
 
     directory = "/media/bundle"
     delta: Delta | None = None
+    digest = samples.BUNDLE_DIGEST
 
     def __init__(self, manifest: BundleManifest, faults: tuple[str, ...] = ()) -> None:
         self.manifest = manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from appliance.adapters.control_plane.etcd_evidence import EtcdEvidence
@@ -21,23 +21,37 @@ if TYPE_CHECKING:
 
 
 class ClusterEvidence:
-    """Both readers of one site as one port."""
+    """Both readers of one site as one port.
 
-    def __init__(self, site: Site, nodes: SshNodes) -> None:
-        self._etcd = EtcdEvidence(nodes, site.settings.ssh.python)
+    Args:
+        site: which one.
+        nodes: SSH to its nodes.
+        seen: told of the documents that people change by hand.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        nodes: SshNodes,
+        seen: Callable[[Documents], None] = lambda _documents: None,
+    ) -> None:
+        self._seen = seen
+        self._etcd = EtcdEvidence(nodes, site.settings.ssh.python, site.settings.etcd_restore)
         self._reader = HandmadeReader(site, nodes)
 
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
         """What each member of etcd says of itself."""
         return self._etcd.statuses(asked)
 
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
-        """Save a snapshot of etcd on a node, and restore it once."""
-        return self._etcd.prove(node, reason)
+    def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
+        """Save a snapshot of etcd on a node, and restore it once; ``keep`` names older ones."""
+        return self._etcd.prove(node, reason, keep)
 
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""
-        return self._reader.documents(members)
+        found = self._reader.documents(members)
+        self._seen(found)
+        return found
 
     def carry(self, found: Documents, kubelet: Document | None, cluster: Document | None) -> None:
         """Write what is carried into kubeadm's ConfigMaps."""
@@ -46,3 +60,7 @@ class ClusterEvidence:
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """The deprecated APIs that somebody asked for."""
         return self._reader.deprecated_uses()
+
+    def runai_runtime(self) -> str | Silence | None:
+        """The container runtime in the values of Run:ai's cluster release."""
+        return self._reader.runai_runtime()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from appliance.model.support.items import Contents
     from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.cluster.certificates import RenewalResult
+    from appliance.workflows.cluster.docker_removal import RemovalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
     from appliance.workflows.gpu.look import GpuUpgradeResult
     from appliance.workflows.horizon import HorizonResult
@@ -226,27 +227,22 @@ class SiteSession(Wiring):
         drain: Drain,
         confirm: Callable[[UpgradeResult], bool],
         *,
+        more_bundles: Sequence[Path] = (),
         accepted: Sequence[str] = (),
         allow_outage: bool = False,
         dry_run: bool = False,
     ) -> UpgradeResult:
-        """Upgrade Kubernetes; one changing command at a time per site."""
-        from appliance.adapters.local.content import list_releases, load_release
+        """Upgrade Kubernetes, with bundles beside the session's own; one command at a time."""
         from appliance.adapters.site.release_choice import choose_release, require_choosable
-        from appliance.model.upgrade.path import hop_of
+        from appliance.cli.upgrade_bundles import supplies_of, upgrade_request
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
-        from appliance.workflows.cluster.upgrade_look import UpgradeRequest
 
         if not dry_run:
             require_choosable(self.site.directory, options.to)
         desired = self.load_desired()
-        releases = {name: load_release(name) for name in list_releases()}
-        request = UpgradeRequest(
-            desired,
-            {name: hop_of(release) for name, release in releases.items()},
-            options,
-            self.run(COMMAND, desired.bundle_digest),
-            measured={name: release.measured for name, release in releases.items()},
+        request = dataclasses.replace(
+            upgrade_request(desired, options, self.run(COMMAND, desired.bundle_digest)),
+            supplies=supplies_of(desired, self.nodes, (self.bundle, *more_bundles), options.to),
             accepted=frozenset(accepted),
             allow_outage=allow_outage,
             dry_run=dry_run,
@@ -259,6 +255,22 @@ class SiteSession(Wiring):
             choose_release=lambda release: choose_release(self.site.directory, release),
         )
         return upgrade(request, session, self.opened(confirm))
+
+    def remove_docker(
+        self,
+        progress: Observer,
+        confirm: Callable[[RemovalResult], bool],
+        *,
+        dry_run: bool = False,
+    ) -> RemovalResult:
+        """Remove the Docker that runs no pods any more; one changing command at a time."""
+        from appliance.workflows.cluster.docker_removal import remove_docker
+        from appliance.workflows.cluster.upgrade import COMMAND
+
+        desired = self.load_desired()
+        run = self.run(COMMAND)
+        session = self.session(progress, run, plays=True)
+        return remove_docker(desired, run, session, self.opened(confirm), dry_run=dry_run)
 
     def upgrade_gpus(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from appliance.adapters.control_plane.kept_documents import KeptDocuments
     from appliance.adapters.control_plane.replicated_journal import KeptJournal
     from appliance.adapters.kubernetes.api import KubernetesApi
+    from appliance.adapters.kubernetes.api_watch import ApiWatch
     from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
+    from appliance.adapters.site.last_facts import LastFactsFiles
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.adapters.ssh.power import SshPower
     from appliance.model.bundle.vendor.bundle import VendorBundle
@@ -66,6 +68,7 @@ class Wiring:
     nodes: SshNodes
     cluster: KubernetesApi
     bundle: BundleDirectory | None
+    last_facts: LastFactsFiles | None = None
     looking_since: float = field(default_factory=awake_seconds)
 
     @classmethod
@@ -128,13 +131,16 @@ class Wiring:
             founded="" if new_cluster else founded(site.directory),
         )
         secrets = cache(vault_of(site))
+        kept = last_facts(site)
         nodes = SshNodes(
             site,
             probe_arguments(desired),
             meanwhile=load_library,
             secret=lambda n: secrets().get(n),
+            seen=kept.saw_nodes,
         )
-        return cls(site, desired, nodes, KubernetesApi(site, nodes), found)
+        api = KubernetesApi(site, nodes, kept.saw_cluster)
+        return cls(site, desired, nodes, api, found, kept)
 
     @property
     def preflight(self) -> Preflight:
@@ -186,6 +192,7 @@ class Wiring:
             run_diagnostics=self._run_diagnostics,
             read_workloads=self._read_workloads,
             read_claimed_volumes=self.read_claimed_volumes,
+            keep_handmade=self._keep_handmade,
             **given,
         )
 
@@ -288,12 +295,27 @@ class Wiring:
 
         return EtcdMembers(self.nodes, self.site.settings.ssh.python)
 
+    def api_watch(self) -> ApiWatch:
+        """Asks the endpoint of the API whether it answers, as long as a block lasts."""
+        from appliance.adapters.kubernetes.api_watch import ApiWatch
+
+        endpoint = self.site.settings.control_plane_endpoint
+        return ApiWatch(str(self.site.endpoint_address), endpoint.port)
+
     @cached_property
     def upgrade_evidence(self) -> UpgradeEvidence:
         """What an upgrade is judged by."""
         from appliance.adapters.upgrade_evidence import ClusterEvidence
 
-        return ClusterEvidence(self.site, self.nodes)
+        seen = [self.last_facts.saw_documents] if self.last_facts else []
+        return ClusterEvidence(self.site, self.nodes, *seen)
+
+    def _keep_handmade(self, names: Collection[str]) -> None:
+        """Read what people changed by hand on these nodes, and keep it."""
+        if self.last_facts is None:
+            return
+        members = [node for node in self.site.cluster_members if node.name in names]
+        self.upgrade_evidence.documents(members)
 
     @contextmanager
     def emptying(self, session: Session, run: Run) -> Iterator[Emptying]:
@@ -332,6 +354,15 @@ class Wiring:
 
         require(Use.PLAYS, also=[Use.BRING])
         return AnsiblePlaybooks(self.site.directory, password_file(self.site))
+
+
+def last_facts(site: Site) -> LastFactsFiles:
+    """What is kept of a site's nodes."""
+    from appliance.adapters.site.last_facts import LastFactsFiles
+    from appliance.model.state.nodes.maintenance import timestamp
+
+    names = [node.name for node in site.nodes]
+    return LastFactsFiles(site.state_directory, names, lambda: timestamp(SystemClock().now()), note)
 
 
 def _vendor_bundle(site: Site) -> VendorBundle | None:

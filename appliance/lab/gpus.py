@@ -6,6 +6,7 @@ What must not be here: writing the files, and the stand-ins.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any, Final
 
 from appliance.lab.layout import Lab
@@ -15,14 +16,22 @@ MOST = 16
 _UUIDS: Final = uuid.UUID("5f0f6b4e-6a52-5f0a-9a3b-5eedc0ffee02")
 
 
-def gpu_facts(lab: Lab, count: int) -> dict[str, dict[str, Any]]:
-    """Worker -> its section of facts, for ``role_variables``; empty without GPUs."""
-    if not count:
-        return {}
+def gpu_facts(
+    lab: Lab, count: int, own: Mapping[str, int] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Worker -> its section of facts, for ``role_variables``; empty without GPUs.
+
+    Args:
+        lab: whose workers.
+        count: of each worker.
+        own: worker -> how many it has; then ``count`` is of none.
+    """
+    found = {node.name: count for node in lab.nodes if not node.control_plane}
+    counts = found if own is None else own
     return {
-        node.name: {"gpus": [_gpu(node.name, index) for index in range(count)]}
-        for node in lab.nodes
-        if not node.control_plane
+        name: {"gpus": [_gpu(name, index) for index in range(many)]}
+        for name, many in counts.items()
+        if many
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from appliance.lab.layout import RunningNode, SysctlChange
     from appliance.lab.site.site import LabSite
+    from appliance.model.rehearsal.likeness import Likeness
 
 
 class LabHost(Protocol):
@@ -72,6 +73,9 @@ class LabSites(Protocol):
 
     def write(self, directory: Path, site: LabSite) -> None:
         """Write the site."""
+
+    def keep_likeness(self, directory: Path, like: Likeness) -> None:
+        """Write down which site the lab is like, and in what it differs."""
 
     def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
         """The differences between the existing site and the requested lab."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from appliance.errors import ApplianceError, Refused
 from appliance.lab.gpus import gpu_facts
-from appliance.lab.layout import Lab, choose_subnet, plan_lab, role_variables
+from appliance.lab.layout import Lab, RunningNode, choose_subnet, plan_lab, role_variables
+from appliance.lab.like import like_lab, like_site
 from appliance.lab.ports import LabContainers, LabHost, LabPlays, LabSites
 from appliance.lab.site.site import (
     KEY,
@@ -22,6 +23,7 @@ from appliance.lab.site.site import (
     lab_site,
 )
 from appliance.model.programs import Program, Use, missing_programs, packages_for, used_by
+from appliance.model.rehearsal.likeness import Likeness
 
 BUNDLE, VENDORS = "bundle", "vendor bundle"
 
@@ -42,6 +44,7 @@ class LabUpRequest:
         install: False stops at bare nodes.
         dry_run: plan, and change nothing.
         extras: what it has besides a cluster, all of it stand-ins.
+        like: the site that it is like; None: a lab of its own.
     """
 
     name: str
@@ -55,6 +58,7 @@ class LabUpRequest:
     install: bool = True
     dry_run: bool = False
     extras: LabExtras = NOTHING_ELSE
+    like: Likeness | None = None
 
     @property
     def builds(self) -> tuple[str, ...]:
@@ -107,6 +111,7 @@ class LabUpPorts:
         build_bundle: builds the bundle at the request's path.
         build_vendor_bundle: builds Run:ai's stand-in at this path.
         install: installs the appliance on the site's nodes.
+        make_alike: makes hand-made settings of the other site on the nodes.
         confirm: asks before this machine is changed.
         note: prints one line for the operator.
         monotonic: a clock in seconds.
@@ -122,6 +127,7 @@ class LabUpPorts:
     confirm: Callable[[LabUpPlan], bool]
     note: Callable[[str], None]
     monotonic: Callable[[], float]
+    make_alike: Callable[[Likeness], None] = lambda _like: None
 
 
 @dataclass
@@ -172,6 +178,9 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
     if request.install:
         with _timed(result, "install", ports):
             ports.install()
+        if request.like is not None:
+            with _timed(result, "likeness", ports):
+                ports.make_alike(request.like)
     return result
 
 
@@ -185,11 +194,16 @@ def plan_lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpPlan:
     podman = ports.host.is_root() and bool(ports.host.programs(("podman",)))
     subnets = ports.containers.subnets() if podman else {}
     used = ports.host.networks() | frozenset(subnets.values())
-    lab = plan_lab(
-        request.name,
-        subnets.get(request.name) or choose_subnet(request.name, used),
-        control_planes=request.control_planes,
-        workers=request.workers,
+    subnet = subnets.get(request.name) or choose_subnet(request.name, used)
+    lab = (
+        like_lab(request.name, subnet, request.like)
+        if request.like is not None
+        else plan_lab(
+            request.name,
+            subnet,
+            control_planes=request.control_planes,
+            workers=request.workers,
+        )
     )
     present = {node.name for node in ports.containers.nodes(request.name)} if podman else set()
     return LabUpPlan(
@@ -211,10 +225,23 @@ def _require_archives(request: LabUpRequest, ports: LabUpPorts) -> None:
     podman = bool(ports.host.programs(("podman",)))
     running = ports.containers.nodes(request.name) if podman else ()
     others = sorted(node.name for node in running if node.operating_system not in ("", wanted))
+    if request.like is not None:
+        _require_own_names(request.like, request.name, ports.containers.nodes() if podman else ())
     if others:
         raise Refused(
             f"lab {request.name} has nodes that do not run {wanted}: {', '.join(others)}",
             hint=f"appliance lab down --name {request.name}, or give another --name",
+        )
+
+
+def _require_own_names(like: Likeness, lab: str, running: Sequence[RunningNode]) -> None:
+    """A lab that is like a site has the names of its nodes: no other lab may have them."""
+    names = {node.name for node in like.nodes}
+    taken = [node for node in running if node.name in names and node.lab != lab]
+    if taken:
+        raise Refused(
+            f"lab {taken[0].lab} has a node {taken[0].name}, as the site {like.site} has",
+            hint=f"appliance lab down --name {taken[0].lab}",
         )
 
 
@@ -253,9 +280,19 @@ def _site(request: LabUpRequest, ports: LabUpPorts, lab: Lab) -> None:
                 details=differences,
             )
     ports.sites.make_key(directory)
+    if request.like is not None:
+        ports.sites.keep_likeness(directory, request.like)
 
 
 def _lab_site(request: LabUpRequest, lab: Lab) -> LabSite:
+    if request.like is not None:
+        return like_site(
+            lab,
+            request.like,
+            operating_system=request.operating_system,
+            private_key=request.site_directory.resolve() / KEY,
+            extras=request.extras,
+        )
     return lab_site(
         lab,
         release=request.release,
@@ -280,7 +317,9 @@ def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> Non
         result.lab,
         public_key=f"{directory / KEY}.pub",
         known_hosts=str(directory / "known_hosts"),
-        facts=gpu_facts(result.lab, request.extras.gpus),
+        facts=gpu_facts(
+            result.lab, request.extras.gpus, request.like.gpus if request.like else None
+        ),
         operating_system=request.operating_system,
     )
     with _timed(result, "nodes", ports):

@@ -25,6 +25,7 @@ FEEDS: Dict[str, Sequence[str]] = {
         "runtime.docker.containers_foreign",
         "runtime.docker.containers_of_pods",
     ),
+    "docker-du": ("runtime.docker.data_bytes",),
     "docker-images": ("runtime.docker.images",),
     "docker-info": tuple("runtime.docker." + key for key in (*_DOCKER, "containers_running")),
     "ip-address": ("nics", "cni.interfaces", "neighbours.conflicts"),

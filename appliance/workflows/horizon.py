@@ -38,7 +38,8 @@ def read_horizon(site: Site, release: Release, session: Session) -> HorizonResul
     look = look_patiently(session.nodes, site.nodes)
     answering = [node for node in site.control_plane if node.name in look.node_facts]
     tokens, unread = session.evidence.join_tokens(answering)
+    served = session.evidence.served_ends(site.control_plane)
     known = session.control_host.knows(site, opens_vault=False)
     now = session.clock.now()
-    seen = Seen(look, known.certificate, tokens, unread, now)
+    seen = Seen(look, known.certificate, tokens, unread, now, served)
     return HorizonResult(horizon(site, release, seen), look.faults, now)

@@ -10,6 +10,7 @@ from appliance.model.node.lost import LostNode
 from appliance.model.node.membership import MemberRecord, Removal, removed
 from appliance.model.plan.planner import plan
 from appliance.model.site.settings import Site
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan
@@ -70,6 +71,8 @@ def status(request: StatusRequest, session: Session) -> StatusResult:
     """Look at everything once, and ask for more only where a node may be lost or in doubt."""
     with collecting() as warnings:
         observed, look, planned = look_and_plan(request.desired, session)
+        if isinstance(observed.cluster, Cluster):
+            session.keep_handmade(look.node_facts.keys())
         lost = find_lost_nodes(request.site, session, observed, look, warnings)
         doubts = find_doubts(session.archive, observed, warnings)
     return StatusResult(

@@ -32,6 +32,9 @@ options:
     description: How long to wait for Ready; 0 does not wait. Only with C(state=present).
     type: int
     default: 0
+  runtime:
+    description: The runtime that its kubelet must report; C(ready_seconds) waits for it, too.
+    type: str
   kubelet_configuration:
     description: Return the configuration that the cluster holds for this Node's kubelet.
     type: bool
@@ -56,6 +59,8 @@ RETURN = r"""
 exists: {description: Whether the Node exists now, type: bool, returned: always}
 ready: {description: Status of its Ready condition is True, type: bool, returned: always}
 reason: {description: Message of its Ready condition, type: str, returned: always}
+runtime: {description: "Its containers' runtime and version, as NAME://VERSION", type: str,
+  returned: always}
 labels: {description: Its labels, type: dict, returned: always}
 annotations: {description: Its annotations, type: dict, returned: always}
 ca_hash: {description: "sha256 of the cluster's CA file, or empty", type: str, returned: always}
@@ -98,25 +103,40 @@ def missing(node, want):
 def told(node, **more):
     """Return what the module reports about a Node."""
     if node is None:
-        return dict(exists=False, ready=False, reason="", labels={}, annotations={}, **more)
+        return dict(
+            exists=False, ready=False, reason="", runtime="", labels={}, annotations={}, **more
+        )
     status, message = condition(node)
     metadata = node["metadata"]
     return dict(
         exists=True,
         ready=status == "True",
         reason=message,
+        runtime=runtime_of(node),
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
         **more,
     )
 
 
-def wait_ready(kubectl, name, seconds):
-    """Return the Node once it is Ready, or its state at the timeout."""
+def runtime_of(node):
+    """Return the runtime and version that the kubelet reports."""
+    return node["status"].get("nodeInfo", {}).get("containerRuntimeVersion", "")
+
+
+def is_on(reported, runtime):
+    """Return whether a runtime's name is the one that is wanted; any is without one."""
+    return not runtime or reported.partition("://")[0] == runtime
+
+
+def wait_ready(kubectl, name, seconds, runtime=None):
+    """Return the Node once it is Ready on the runtime, or its state at the timeout."""
     until = time.monotonic() + seconds
     while True:
         node = kubectl.get("node", name)
-        if node is None or condition(node)[0] == "True" or time.monotonic() >= until:
+        if node is None or time.monotonic() >= until:
+            return node
+        if condition(node)[0] == "True" and is_on(runtime_of(node), runtime):
             return node
         time.sleep(0.5)
 
@@ -136,7 +156,7 @@ def bring(kubectl, node, want, check_mode):
         kubectl.call(["patch", "node", want["name"], "--type=merge", "--patch=" + body])
         node = kubectl.get("node", want["name"])
     if want["ready_seconds"] and not check_mode:
-        node = wait_ready(kubectl, want["name"], want["ready_seconds"])
+        node = wait_ready(kubectl, want["name"], want["ready_seconds"], want.get("runtime"))
     return told(node, changed=bool(patch))
 
 
@@ -153,6 +173,13 @@ def fault(want, report):
             want["ready_seconds"],
             report["reason"] or "no reason given",
         )
+    if not is_on(report["runtime"], want.get("runtime")):
+        return "the kubelet of Node %s reports the runtime %s, not %s: see its flags in %s" % (
+            want["name"],
+            report["runtime"] or "unknown",
+            want["runtime"],
+            "/var/lib/kubelet/kubeadm-flags.env",
+        )
     return None
 
 
@@ -166,6 +193,7 @@ def main():
             annotations={"type": "dict", "default": {}},
             labels={"type": "dict", "default": {}},
             ready_seconds={"type": "int", "default": 0},
+            runtime={"type": "str"},
             kubelet_configuration={"type": "bool", "default": False},
             ca_path={"type": "path", "default": "/etc/kubernetes/pki/ca.crt"},
         ),

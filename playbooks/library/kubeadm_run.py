@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import socket
 import sys
@@ -80,7 +81,8 @@ def container_faults(run):
     argv = ["docker", "ps", "--all", "--filter=name=k8s_", "--filter=status=exited"]
     rc, out, err = run([*argv, "--format={{.ID}} {{.Names}} {{.Status}}"])
     if rc != 0:
-        return ["Docker does not answer: %s" % err.strip()]
+        ended = ended_faults(run)
+        return ["Docker does not answer: %s" % err.strip()] if ended is None else ended
     faults = []
     for line in out.splitlines()[:4]:
         identity, name, status = line.split(" ", 2)
@@ -91,6 +93,20 @@ def container_faults(run):
         last = (said or printed).strip()[-WORDS:]
         faults.append("container %s: %s: %s" % (match.group(1), status, last))
     return faults
+
+
+def ended_faults(run):
+    """Return containerd's containers of Kubernetes that ended; None where it does not list them."""
+    rc, out, _ = run(["crictl", "ps", "--all", "--output", "json"])
+    if rc != 0:
+        return None
+    try:
+        found = json.loads(out)["containers"]
+        ended = [one for one in found if one["state"] == "CONTAINER_EXITED"]
+        names = sorted({str(one["metadata"]["name"]) for one in ended})
+    except (ValueError, LookupError, TypeError):
+        return None
+    return ["container %s ended: see /var/log/pods" % name[:WORDS] for name in names[:4]]
 
 
 def reasons(endpoint, run):

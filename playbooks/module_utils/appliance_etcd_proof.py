@@ -27,12 +27,13 @@ ERRORS = (
 )
 
 
-def prove(why, limits):
+def prove(why, limits, keep=()):
     """Save a snapshot, restore it once, and return what is known of it.
 
     Args:
         why: a word for the name of the file, which decides what else is kept.
         limits: for the restore; its seconds also for reading the file.
+        keep: names of older snapshots that stay, however many there are.
 
     Raises:
         one of ERRORS: there is no snapshot, or it was not shown to be restorable.
@@ -40,7 +41,7 @@ def prove(why, limits):
     if not appliance_etcd_trial.healthy(appliance_etcd_trial.Gateway()):
         raise appliance_etcd_trial.TrialError("etcd on this node does not report itself as healthy")
     programs = appliance_etcd_trial.running_programs()
-    path = Path(appliance_etcd_snapshot.snapshot(why))
+    path = Path(appliance_etcd_snapshot.snapshot(why, keep))
     return examine(path, programs, limits)
 
 
@@ -70,10 +71,10 @@ def examine(path, programs, limits):
 
 
 def main():
-    """Prove a snapshot for the given reason and limits; print one JSON object."""
+    """Prove a snapshot for the given reason, limits and names to keep; print one JSON object."""
     limits = appliance_etcd_trial.Limits(int(sys.argv[2]), int(sys.argv[3]))
     try:
-        known = prove(sys.argv[1], limits)
+        known = prove(sys.argv[1], limits, sys.argv[4:])
     except ERRORS as error:
         json.dump({"error": str(error)}, sys.stdout)
         return 1

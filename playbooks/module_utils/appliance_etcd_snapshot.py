@@ -31,10 +31,11 @@ class SnapshotError(Exception):
     """There is no snapshot; the text has the reason."""
 
 
-def snapshot(why):
+def snapshot(why, keep=()):
     """Save a snapshot of etcd, 0600, and verify the checksum at its end; return its path.
 
-    It uses etcd's own gateway, so it needs no program and no container runtime.
+    It uses etcd's own gateway, so it needs no program and no container runtime. Only the latest of
+    a reason are kept, and those whose names are given: the one before an upgrade that goes on.
     """
     try:
         SNAPSHOTS.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -44,7 +45,8 @@ def snapshot(why):
             path = SNAPSHOTS / ("%s-%s.db" % (stamp, why))
             _save(path)
             # Sorted by name, but never this one: the clock may have been set back.
-            for old in sorted(set(SNAPSHOTS.glob("*-%s.db" % why)) - {path})[: 1 - KEPT]:
+            stays = {path} | {SNAPSHOTS / name for name in keep}
+            for old in sorted(set(SNAPSHOTS.glob("*-%s.db" % why)) - stays)[: 1 - KEPT]:
                 old.unlink(missing_ok=True)
     except OSError as error:
         raise SnapshotError(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.adapters.local.content import load_release
+from appliance.adapters.ssh.call import Answer
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
@@ -73,6 +74,9 @@ class Rack(Converged):
             return
         self.upgraded.play(play, on_task)
         self.plays, self.cluster = self.upgraded.plays, self.upgraded.cluster
+
+    def read_as_root(self, *_words: Any, **_more: Any) -> Answer:
+        return Answer(44, "", "no such file")
 
     def trust(self, keys: Any) -> None:
         self.trusted.update(keys)

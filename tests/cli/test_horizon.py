@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.fakes import FakeClock, FakeRack
 from tests.unit.certificates import rack as racks
 
 Capture = pytest.CaptureFixture[str]
+SERVED: dict[str, str] = {}
 
 
 class Evidence:
@@ -30,6 +32,10 @@ class Evidence:
         return (
             ((), "no control-plane node answers") if not asked else (("2027-01-16T08:00:00Z",), "")
         )
+
+    def served_ends(self, asked: Sequence[Node]) -> Mapping[str, str]:
+        assert [node.name for node in asked][:1] == ["cp1"]
+        return SERVED
 
 
 class Clock(FakeClock):
@@ -133,7 +139,7 @@ def test_json_keeps_its_keys(rack: FakeRack, capsys: Capture) -> None:
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"site", "endings", "unreachable"}
     assert set(found["endings"][0]) == {
-        *("kind", "where", "what", "ends", "days_left", "counts", "unknown", "next"),
+        *("kind", "where", "what", "ends", "days_left", "counts", "unknown", "next", "doubt"),
     }
     tokens = [one for one in found["endings"] if one["kind"] == "token"]
     assert [(one["ends"], one["counts"]) for one in tokens] == [
@@ -159,3 +165,16 @@ def test_no_other_file_is_written_over(rack: FakeRack, tmp_path: Path) -> None:
     file.write_text("all:\n")
     assert typed(rack, "--ics", str(file)) == 3
     assert file.read_text() == "all:\n"
+
+
+def test_a_date_that_a_node_cannot_have_is_told_as_what_it_says(
+    rack: FakeRack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    racks.ends(rack.documents["cp1"], server=900)
+    now = datetime.fromtimestamp(rack.documents["cp1"]["clock"]["epoch"], UTC)
+    monkeypatch.setitem(SERVED, "cp1", (now + timedelta(days=5)).isoformat())
+    assert run(["horizon", "--site", str(rack.desired.site.directory)]) == 5
+    shown = capsys.readouterr()
+    said = "as the node says: cp1: /etc/kubernetes/pki/apiserver.crt: its API server shows"
+    assert said in shown.out
+    assert "cp1: API server, as served ends in 5 days" in shown.err

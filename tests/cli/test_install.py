@@ -174,7 +174,7 @@ def test_a_step_requested_with_again_is_planned_with_its_reason(
 ) -> None:
     assert play(rack, "plan", "--again", "--only", "runtime") == 0
     said = capsys.readouterr().out
-    assert "runtime: Docker with the systemd cgroup driver: cp1, w1, w2" in said
+    assert "runtime: the container runtime, with the systemd cgroup driver: cp1, w1, w2" in said
     assert "because cp1, w1, w2: requested with --again" in said
     assert "disturbs: Docker restarts" in said
 

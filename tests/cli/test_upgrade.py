@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.kubernetes.api_watch import ApiWatch
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.errors import PlaybookFailed
+from appliance.lab.site.rehearsals import MARKDOWN as REPORT
+from appliance.lab.site.rehearsals import PAGE, RehearsalFiles
+from appliance.lab.site.sites import LabSiteFiles
+from appliance.model.rehearsal.likeness import Likeness, LikeNode
 from appliance.model.state.observed import Fault
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeBundle
 from tests.unit.upgrade import rack as upgrades
-from tests.unit.upgrade.rack import NEW, Bench, web
+from tests.unit.upgrade.rack import NEW, NEXT, OLD, Bench, web
 
 Capture = pytest.CaptureFixture[str]
 
@@ -51,6 +56,9 @@ class Site(FakedSite):
     def preflight(self) -> Any:
         return lambda *_: ()
 
+    def api_watch(self) -> ApiWatch:
+        return ApiWatch("198.18.7.11", 6443, lambda: True)
+
     def drain(self) -> Any:
         return Closable(self.bench.drain)
 
@@ -61,7 +69,16 @@ class Site(FakedSite):
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
-    found = Bench()
+    return connected(Bench(), monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def two_hops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
+    return connected(Bench(workers=1, to=NEXT), monkeypatch, tmp_path)
+
+
+def connected(found: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
+    """The bench behind the command line, with its site file."""
     found.drain.pods["w1"] = [web("w1")]
     site = replace(found.desired.site, directory=tmp_path)
     desired = replace(found.desired, site=site)
@@ -70,7 +87,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     settings.write_text("# Rack 7\nappliance_release: 'k8s-1.23.5-r1'   # as delivered\nmore: 1\n")
 
     def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> SiteSession:
-        bundle: Any = FakeBundle(upgrades.manifest())
+        bundle: Any = FakeBundle(upgrades.manifest(found.to))
         rack: Any = found.rack
         made = Site(site, desired, rack, rack, bundle)
         made.bench = found
@@ -103,6 +120,20 @@ def test_the_path_is_data(bench: Bench, tmp_path: Path, capsys: Capture) -> None
     ]
     assert found["steps"][4]["evicts"] == {"w1": ["team/web-1"]}
     assert (found["done"], found["refusals"], bench.rack.plays) == (False, [], [])
+
+
+def test_a_dry_run_over_two_releases_shows_both_and_the_change_of_the_runtime(
+    two_hops: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    words = ["cluster", "upgrade", "--to", NEXT, "--site", str(tmp_path)]
+    assert run([*words, "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "6. k8s-1.24.17-r1: the bundle on the services node" in shown
+    assert "8. k8s-1.24.17-r1: out of service, other container runtime, tests, back: w1" in shown
+    assert two_hops.rack.plays == []
+    assert run([*words, "--yes"]) == 3
+    assert f"expected the bundle of {NEW}" in capsys.readouterr().err
+    assert (two_hops.rack.plays, two_hops.chosen) == ([], [])
 
 
 def test_it_writes_the_release_and_ends(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
@@ -155,6 +186,30 @@ def test_a_release_that_this_tool_does_not_have_is_named(tmp_path: Path, capsys:
     assert "k8s-9.9.9" in capsys.readouterr().err
 
 
+def test_to_take_back_a_node_that_is_in_service_is_refused(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    assert typed(tmp_path, "--yes", "--pause-after", "cp1") == 0
+    capsys.readouterr()
+    assert typed(tmp_path, "--yes", "--back", "w1") == 3
+    assert "w1: way_back" in capsys.readouterr().err
+    assert bench.cordoned == []
+
+
+def test_back_goes_with_no_option_of_the_way_forward(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    assert typed(tmp_path, "--back", "w1", "--without", "w2") == 2
+    assert "leave --without and --pause-after out" in capsys.readouterr().err
+    assert bench.rack.plays == []
+
+
+def test_a_pause_may_be_after_a_release(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
+    assert typed(tmp_path, "--dry-run", "--pause-after", "k8s-1.24.17-r1") == 0
+    assert "pause" not in capsys.readouterr().out
+    assert bench.rack.plays == []
+
+
 def test_a_site_file_that_cannot_be_changed_alone_is_refused_first(
     bench: Bench, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -163,3 +218,79 @@ def test_a_site_file_that_cannot_be_changed_alone_is_refused_first(
     assert typed(tmp_path, "--yes") == 3
     assert "that can be changed alone" in capsys.readouterr().err
     assert (bench.rack.plays, bench.rack.done) == ([], [])
+
+
+def like_a_site(directory: Path) -> None:
+    """The site is a lab that is like another one."""
+    like = Likeness("rack7", OLD, (LikeNode("cp1", True, ("control_plane",)),))
+    LabSiteFiles(lambda *_: None).keep_likeness(directory, like)
+
+
+def test_in_a_lab_like_a_site_it_ends_with_a_report(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    like_a_site(tmp_path)
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm upgrade node ended with 1")
+    assert typed(tmp_path, "--yes") == 1
+    bench.rack.fail_on.clear()
+    assert typed(tmp_path, "--yes") == 0
+    shown = capsys.readouterr().err
+    assert f"report: {tmp_path / REPORT}" in shown
+    text = (tmp_path / REPORT).read_text().replace("\\", "")
+    assert text.startswith(f"# Rehearsal of rack7: {OLD} to {NEW}\n")
+    assert "failed: w1: kubeadm upgrade node ended with 1" in text
+    assert "| outcome | every node has the release |" in text
+    assert (tmp_path / PAGE).read_text().startswith("<!doctype html>")
+    assert [run.to for run in RehearsalFiles(tmp_path).runs()] == [NEW, NEW]
+
+
+def test_a_dry_run_there_reports_nothing(bench: Bench, tmp_path: Path) -> None:
+    like_a_site(tmp_path)
+    assert typed(tmp_path, "--dry-run") == 0
+    assert not (tmp_path / REPORT).exists()
+    assert bench.rack.plays == []
+
+
+def test_an_upgrade_of_a_site_is_no_rehearsal(bench: Bench, tmp_path: Path) -> None:
+    assert typed(tmp_path, "--yes") == 0
+    assert not (tmp_path / REPORT).exists()
+    assert bench.rack.plays != []
+
+
+def test_a_lab_that_no_version_of_ours_can_read_is_upgraded_all_the_same(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    like_a_site(tmp_path)
+    (tmp_path / ".appliance/like.json").write_text("{")
+    assert typed(tmp_path, "--yes") == 0
+    assert "no report is written" in capsys.readouterr().err
+    assert bench.rack.plays != []
+
+
+def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    assert typed(tmp_path, "--yes", "--remove-docker", "--pause-after", "cp1") == 0
+    assert "Docker" not in capsys.readouterr().out
+    document = bench.rack.documents["w1"]
+    document["runtime"] = {
+        "docker": {"data_present": True, "data_bytes": 3 << 30, "version": None},
+        "containerd": {"containers_of_pods": 9},
+    }
+    assert typed(tmp_path, "--yes") == 0
+    assert "docker_removal" not in [play.playbook for play in bench.rack.plays]
+    capsys.readouterr()
+    play = bench.rack.play
+
+    def removing(order: Any, on_task: Any) -> None:
+        play(order, on_task)
+        document["runtime"]["docker"]["data_present"] = False
+
+    bench.rack.play = removing  # type: ignore[method-assign, assignment]
+    assert typed(tmp_path, "--dry-run", "--remove-docker") == 0
+    assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in (
+        capsys.readouterr().out
+    )
+    assert typed(tmp_path, "--yes", "--remove-docker") == 0
+    assert "keeps 3.0 GiB: removed" in capsys.readouterr().out
+    assert bench.rack.plays[-1].playbook == "docker_removal"

@@ -120,6 +120,16 @@ LAUNCHER: Final = Evidence(
     "a link to another version takes the place of the program, which has a second name by then",
     "tests/unit/tool/test_self_upgrade.py::test_killed_between_the_second_name_and_the_switch",
 )
+EMPTIED: Final = Evidence(
+    "the kubelet is stopped, and no container of a pod is left; nothing of containers that are no "
+    "pods",
+    f"{_MODULES}/test_docker_replaced.py::"
+    "test_containers_that_are_no_pods_stop_it_before_any_change",
+)
+UNUSED_DOCKER: Final = Evidence(
+    "the kubelet is on containerd; Docker is stopped and disabled, without container or volume",
+    f"{_MODULES}/test_docker_removed.py::test_what_others_may_need_stops_it_before_any_change",
+)
 WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 
 Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]

@@ -16,6 +16,7 @@ from tests.contract.deletion_evidence import (
     CREDENTIALS,
     DELTA,
     DIGEST,
+    EMPTIED,
     EVICTION,
     HALF,
     HELM,
@@ -49,6 +50,7 @@ from tests.contract.deletion_evidence import (
     TEMPORARY,
     TRIAL,
     UNFINISHED,
+    UNUSED_DOCKER,
     WRITE,
     Places,
 )
@@ -277,6 +279,21 @@ PLACES: Final[Places] = {
         "single_layout: unlink": LINK,
     },
     "roles/gpu_node/library/nouveau_blocked.py": {"block: replace": WRITE},
+    "roles/kubernetes_runtime/library/docker_removed.py": {
+        "Leftovers.data: argv rm": UNUSED_DOCKER
+    },
+    "roles/kubernetes_runtime/library/docker_replaced.py": {
+        "Node.clean_network: argv -F": EMPTIED,
+        "Node.clean_network: argv delete": EMPTIED,
+        "Node.clean_network: unlink": EMPTIED,
+        "Node.disable_docker: argv disable": EMPTIED,
+        "Node.end_containers: argv rm": EMPTIED,
+    },
+    "roles/kubernetes_upgrade/library/kubelet_before.py": {
+        "copy: replace": WRITE,
+        "copy: unlink": TEMPORARY,
+        "keep: chmod": STATE,
+    },
     "roles/kubernetes_certificates/module_utils/certificate_renewal.py": {
         "Renewal.run: unlink": STATE,
         "Renewal.run: write_text": STATE,
@@ -330,7 +347,10 @@ PLACES: Final[Places] = {
         "Evidence.end: unlink": STATE,
     },
     "roles/node_reset/tasks/reset.yml": {"- reset": MEMBER},
-    "roles/registry_trust/library/registry_login.py": {"settle: unlink": OUR_LOGIN},
+    "roles/registry_trust/library/registry_login.py": {
+        "settle: unlink": OUR_LOGIN,
+        "note: unlink": OUR_LOGIN,
+    },
     "roles/runai_address/tasks/leave.yml": {"state: stopped": ROLE},
     "roles/runai_bundle/library/vendor_bundle_prepare.py": {
         "Preparation.carry_out: unlink": SHA,

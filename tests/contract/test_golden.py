@@ -34,6 +34,8 @@ def _allowed(path: Path) -> set[str]:
         return _tests(golden.ROOT / "tests" / "cli" / f"{path.stem}.py")
     if folder == "terminal":
         return _words(golden.ROOT / "tests" / "terminal" / f"test_{path.stem}.py")
+    if folder == "rehearsal":
+        return _words(golden.ROOT / "tests" / "unit" / "rehearsal" / f"test_{path.stem}.py")
     if folder in CASES:
         cases = yaml.safe_load((DATA / CASES[folder] / f"{path.stem}.yml").read_text("utf-8"))
         return {case["name"] for case in cases}

@@ -138,8 +138,9 @@ OF_A_RUN = (
     *("appliance_nfs_server", "appliance_vendor"),
     *("appliance_kubeadm_upgrade", "appliance_kubelet_upgrade"),
     *("appliance_patch", "appliance_patch_driver"),
+    *("appliance_kubelet_revive", "appliance_kubelet_back", "appliance_kubernetes_runtime"),
     *("appliance_gpu_upgrade_operator", "appliance_gpu_upgrade_driver"),
-    "appliance_gpu_upgrade_operands",
+    *("appliance_gpu_upgrade_operands", "appliance_docker_removal"),
     *(f"appliance_{step.name}" for step in INSTALL if step.has_playbook),
 )
 

@@ -110,13 +110,20 @@ ROWS = (
     ),
     Row(
         "upgrades",
-        "Kubernetes 1.23.5 becomes 1.23.17 while pods serve, killed at random moments, with faults",
-        ("tests/lab/test_upgrade.py", "tests/lab/test_upgrade_faults.py"),
+        "Kubernetes 1.23.5 becomes 1.23.17 and 1.24.17 while pods serve, killed, with faults",
+        (
+            "tests/lab/test_upgrade.py",
+            "tests/lab/test_upgrade_faults.py",
+            "tests/lab/test_two_hops.py",
+            "tests/lab/test_like.py",
+        ),
         (
             *PACKAGE,
             *LAB,
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
+            "tests/lab/test_two_hops.py",
+            "tests/lab/test_like.py",
             "tests/lab/support",
         ),
         figures=True,

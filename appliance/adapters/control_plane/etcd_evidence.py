@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.adapters.local.content import find_content_root
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.site.etcd_restore import EtcdRestore
 from appliance.model.upgrade.evidence import EtcdStatus, Silence, SnapshotProof
 
 if TYPE_CHECKING:
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node
 
 STATUS_SECONDS: Final = 30
-PROOF_SECONDS: Final = 180
-MEMORY_MB: Final = 1024
 # The snapshot itself, and reading its file, come before the restore.
 SNAPSHOT_SECONDS: Final = 300
 MOST_BYTES: Final = 1 << 20
 _WORD: Final = re.compile(r"[\x21-\x7e]{1,300}")
 _REASON: Final = re.compile(r"[a-z][a-z-]{0,30}")
+_FILE: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,100}\.db")
 # In the order in which they need one another.
 MODULES: Final = (
     "appliance_files",
@@ -82,11 +82,13 @@ class EtcdEvidence:
     Args:
         nodes: SSH to the control plane.
         python: the interpreter on the nodes.
+        restore: what a restore of a snapshot may take.
     """
 
-    def __init__(self, nodes: SshNodes, python: str) -> None:
+    def __init__(self, nodes: SshNodes, python: str, restore: EtcdRestore | None = None) -> None:
         self._nodes = nodes
         self._python = python
+        self._restore = restore or EtcdRestore()
 
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
         """What each member says, all asked at once; a member without an answer is left out."""
@@ -110,8 +112,14 @@ class EtcdEvidence:
         except (Unreadable, ValueError, LookupError, TypeError) as error:
             return f"{node.name}: etcd's answer is not readable: {error}"
 
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
+    def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
         """Save a snapshot on a node, and restore it once there.
+
+        Args:
+            node: a control-plane node with a healthy etcd.
+            reason: a word for the name of the file.
+            keep: names of older snapshots that make no room for it; another form is left out, as
+                the names come from an annotation.
 
         Raises:
             ClusterError: there is none, or it was not shown to be restorable.
@@ -119,14 +127,17 @@ class EtcdEvidence:
         """
         if not _REASON.fullmatch(reason):
             raise ValueError(f"no word for a snapshot: {reason!r}")
+        kept = [name for name in keep if _FILE.fullmatch(name)]
         folder = find_content_root() / "playbooks/module_utils"
         sources = [(name, (folder / f"{name}.py").read_text()) for name in MODULES]
-        words = (self._python, "-", reason, str(PROOF_SECONDS), str(MEMORY_MB))
+        limits = self._restore
+        bounds = (str(limits.seconds), str(limits.memory_mb))
+        words = (self._python, "-", reason, *bounds, *kept)
         answer = self._nodes.run_as_root(
             node,
             shlex.join(words),
             stdin=f"SOURCES = {sources!r}\n{BOOT}".encode(),
-            timeout=SNAPSHOT_SECONDS + 2 * PROOF_SECONDS,
+            timeout=SNAPSHOT_SECONDS + 2 * limits.seconds,
         )
         try:
             found = read_json(answer.output, most_bytes=MOST_BYTES)
@@ -137,7 +148,9 @@ class EtcdEvidence:
             why = (answer.errors or answer.output).strip()[-300:]
         raise ClusterError(
             f"{node.name}: no snapshot of etcd was proved: {why or 'no answer'}",
-            hint="see what is wrong: appliance status; then run the same command again",
+            hint="see what is wrong: appliance status; where its restore needs more than "
+            f"{limits.seconds} s or {limits.memory_mb} MiB: etcd_restore in site.yml (seconds, "
+            "memory_mb); then run the same command again",
         )
 
 

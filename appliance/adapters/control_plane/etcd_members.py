@@ -93,14 +93,14 @@ class EtcdMembers:
         if code != 0:
             raise NodeUnreachable(
                 f"{asked.name}: {errors.strip() or 'etcd could not be queried'}",
-                hint=f"see whether it runs, on {asked.name}: sudo docker ps --filter name=etcd",
+                hint=f"see why: appliance node logs {asked.name} --pod kube-system/etcd",
             )
         try:
             return [_member(fields) for fields in _listed(output)]
         except (ValueError, TypeError) as error:
             raise NodeUnreachable(
                 f"{asked.name}: etcd's list of members is not readable: {error}",
-                hint=f"see whether it runs, on {asked.name}: sudo docker ps --filter name=etcd",
+                hint=f"see why: appliance node logs {asked.name} --pod kube-system/etcd",
             ) from error
 
     def remove(self, asked: Node, member: EtcdMember) -> None:

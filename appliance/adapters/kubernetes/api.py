@@ -7,10 +7,10 @@ inside functions: it takes a second, and ``--help`` must not pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.kubernetes.connection.client import (
     NotReadable,
@@ -39,15 +39,39 @@ from appliance.model.state.cluster.pods import Pod
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.nodes.kubeadm_state import kubeadm_signs
 
+if TYPE_CHECKING:
+    from appliance.adapters.ssh.nodes import SshNodes
+    from appliance.model.site.settings import Site
+
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
 VENDOR_NAMESPACES = ("runai-backend", "runai")
 
 
 class ClusterReader(ApiConnection):
-    """Reads the cluster of one site."""
+    """Reads the cluster of one site.
+
+    Args:
+        site: whose control-plane nodes are asked, in the inventory's order.
+        nodes: SSH to them.
+        seen: told of every answer.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        nodes: SshNodes,
+        seen: Callable[[ClusterState], None] = lambda _cluster: None,
+    ) -> None:
+        super().__init__(site, nodes)
+        self._seen = seen
 
     def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:
         """The cluster's state; a cluster that does not answer is a value, not an error."""
+        found = self._read(node_facts)
+        self._seen(found)
+        return found
+
+    def _read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:
         kubeadm_state = {
             node.name: sign
             for node in self.site.control_plane
@@ -74,8 +98,8 @@ class ClusterReader(ApiConnection):
     def _with_parts(self, client: Any, cluster: Cluster) -> Cluster:
         """The cluster with what the site's optional parts say of themselves."""
         settings = self.site.settings
-        if settings.nfs is not None:
-            cluster = replace(cluster, storage=read_storage(client, call))
+        # Also where site.yml has no nfs: any more: what an earlier one made stays in the cluster.
+        cluster = replace(cluster, storage=read_storage(client, call))
         if settings.gpu is None and settings.runai is None:
             return cluster
         releases, operators = read_releases(client, call), read_gpu_operators(client, call)

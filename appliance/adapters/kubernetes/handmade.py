@@ -1,6 +1,7 @@
 """Documents of a cluster that people change by hand, and the deprecated APIs that are in use.
 
-What must not be here: what kubeadm would drop of them (:mod:`appliance.model.upgrade.losses`).
+What must not be here: what kubeadm would drop of them
+(:mod:`appliance.model.upgrade.losses`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import yaml
 
 from appliance.adapters.kubernetes.connection.client import NotReadable, call, get_untyped
 from appliance.adapters.kubernetes.connection.connection import ApiConnection
+from appliance.adapters.kubernetes.helm_values import RUNAI_SECRETS, newest_release, runtime_of
 from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.site.settings import Node
@@ -144,6 +146,19 @@ class HandmadeReader(ApiConnection):
                 return Silence(f"{node.name}: metrics of {len(answer.data) >> 20} MiB")
             found |= dict.fromkeys(uses_of(answer.data))
         return tuple(found)
+
+    def runai_runtime(self) -> str | Silence | None:
+        """The container runtime in the values of Run:ai's cluster release.
+
+        Empty: they name none; None: there is no such release.
+        """
+        try:
+            with self.any_client() as client:
+                secrets = _object(client, RUNAI_SECRETS)
+        except (ApplianceError, NotReadable) as error:
+            return Silence(str(error))
+        found = secrets if isinstance(secrets, Silence) else newest_release(secrets)
+        return runtime_of(found) if isinstance(found, Mapping) else found
 
 
 def values_of(text: str) -> Document | Silence:

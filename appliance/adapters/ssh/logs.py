@@ -74,7 +74,7 @@ def containers(
 
     Raises:
         NodeUnreachable: no connection, or no answer in time.
-        CommandFailed: Docker does not answer there.
+        CommandFailed: the runtime does not answer there.
         Refused: the node has no such pod.
     """
     answer = nodes.run_as_root(node, containers_script(), timeout=_SECONDS)
@@ -96,7 +96,7 @@ def container_logs(
 
     Raises:
         NodeUnreachable: no connection, or no answer in time.
-        CommandFailed: Docker does not answer there.
+        CommandFailed: the runtime does not answer there.
     """
     for one in chosen:
         yield (one, *read_log(nodes, node, container_script(one, window)))

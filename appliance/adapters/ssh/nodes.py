@@ -64,6 +64,7 @@ class SshNodes:
         probe_arguments: arguments of the probe.
         meanwhile: called while the probes run, for work on this machine.
         secret: reads a secret of the vault by its name, for sudo; None if it has none.
+        seen: told of every look.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class SshNodes:
         probe_arguments: Sequence[str] = (),
         meanwhile: Callable[[], None] = lambda: None,
         secret: Callable[[str], str | None] = lambda _name: None,
+        seen: Callable[[Look], None] = lambda _look: None,
     ) -> None:
         self._site = site
         self._become = Become(site, secret)
@@ -79,6 +81,7 @@ class SshNodes:
         self._known_hosts = site.known_hosts
         self._arguments = tuple(probe_arguments)
         self._meanwhile = meanwhile
+        self._seen = seen
         self._trusted: dict[tuple[str, int], paramiko.PKey] = {}
         self._key_checked = False
         self._clients: dict[str, paramiko.SSHClient] = {}
@@ -115,7 +118,7 @@ class SshNodes:
             pool.shutdown(cancel_futures=True)
             raise
         pool.shutdown(wait=False)
-        return Look(
+        look = Look(
             {
                 node.name: item
                 for node, item in zip(nodes, results, strict=True)
@@ -123,6 +126,8 @@ class SshNodes:
             },
             tuple(item for item in results if isinstance(item, Fault)),
         )
+        self._seen(look)
+        return look
 
     def run(self, node: Node, command: str, *, stdin: bytes = b"", timeout: float = 60) -> Answer:
         """Run one shell command on a node.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.support import machine
 from appliance.adapters.support.cluster import ask_cluster
 from appliance.adapters.support.join_tokens import read_join_tokens
 from appliance.adapters.support.nodes import Answer, ask_nodes
+from appliance.adapters.support.served import read_served_ends
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.api import KubernetesApi
@@ -37,6 +38,10 @@ class SiteEvidence:
     def join_tokens(self, asked: Sequence[Node]) -> tuple[tuple[str, ...], str]:
         """When each join token ends, by the first control-plane node that tells it."""
         return read_join_tokens(self._nodes, asked)
+
+    def served_ends(self, asked: Sequence[Node]) -> Mapping[str, str]:
+        """When the certificates end that API servers show to this machine."""
+        return read_served_ends(asked)
 
     def of_cluster(self, since_seconds: int, seconds: float) -> Iterator[Found | Unanswered]:
         """What the Kubernetes API tells."""

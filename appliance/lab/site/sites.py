@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import yaml
 
 from appliance.adapters.local.processes import run
-from appliance.lab.site.site import KEY, LabSite
+from appliance.adapters.local.state_files import replace_file
+from appliance.lab.site.site import KEY, STATE, LabSite
+from appliance.model.rehearsal.likeness import Likeness
 
 HOSTS, SETTINGS = Path("hosts.yml"), Path("group_vars", "all", "site.yml")
 # A site that differs in one of these belongs to another lab, or to other options of this lab.
@@ -43,6 +46,11 @@ class LabSiteFiles:
             run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key])
         return key
 
+    def keep_likeness(self, directory: Path, like: Likeness) -> None:
+        """Write down which site the lab is like, and in what it differs."""
+        text = json.dumps(like.as_json(), indent=1, sort_keys=True)
+        replace_file(likeness_file(directory), text + "\n")
+
     def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
         """The differences between the existing site and the requested lab."""
         settings = _load(directory / SETTINGS)
@@ -60,6 +68,11 @@ class LabSiteFiles:
                     f"{directory / HOSTS}: {group} has {existing}, the lab has {expected}"
                 )
         return tuple(differences)
+
+
+def likeness_file(directory: Path) -> Path:
+    """Where a lab's site says which site it is like."""
+    return directory / STATE / "like.json"
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ safety. What ends by itself or long ago ended for good is listed and does not co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from pathlib import PurePosixPath
 from typing import Final, Literal
@@ -34,6 +34,11 @@ _TOLD: Final[Mapping[str, str]] = {
     "trust.site_ca_not_after": "CA of the site",
     "runai.certificate": "Run:ai's backend, as served",
 }
+_API_SERVER: Final = "/etc/kubernetes/pki/apiserver.crt"
+_AUTHORITY: Final = "/etc/kubernetes/pki/ca.crt"
+# kubeadm, cmd/kubeadm/app/constants: CertificateValidity; and ten years of 365 days.
+_LEAF_DAYS: Final = 365
+_AUTHORITY_DAYS: Final = 3650
 _SERVICES: Final[Mapping[str, str]] = {"artifacts": "mirror", "registry": "registry"}
 
 
@@ -49,6 +54,7 @@ class Ending:
         unknown: why it is unknown, or empty.
         next: the command or the page that helps, or empty.
         counts: whether it needs somebody; what renews itself does not.
+        doubt: why the date is only what the node says, or empty.
     """
 
     kind: Kind
@@ -58,6 +64,7 @@ class Ending:
     unknown: str = ""
     next: str = ""
     counts: bool = True
+    doubt: str = ""
 
     def left(self, now: float) -> float | None:
         """The days that are left by a clock (UTC epoch seconds); None where that is unknown."""
@@ -87,6 +94,8 @@ class Seen:
         tokens: when each join token ends, ISO 8601.
         tokens_unread: why that is unknown, or empty.
         epoch: by the clock of this machine, UTC epoch seconds; a node's own may be late.
+        served: control-plane node -> when the certificate ends that its API server showed to this
+            machine (ISO 8601); without those that did not answer.
     """
 
     look: Look
@@ -94,12 +103,14 @@ class Seen:
     tokens: Sequence[str] = ()
     tokens_unread: str = ""
     epoch: float = 0.0
+    served: Mapping[str, str] = field(default_factory=dict)
 
 
 def horizon(site: Site, release: Release, seen: Seen) -> tuple[Ending, ...]:
     """Everything that ends, the earliest first, what is unknown last."""
     found = [
         *_of_nodes(site, seen),
+        *_served(seen),
         *_site_ca(seen.look.node_facts),
         *_backend(seen.backend),
         *_tokens(seen),
@@ -118,7 +129,8 @@ def _order(ending: Ending) -> tuple[bool, datetime, str, str]:
 def _of_nodes(site: Site, seen: Seen) -> Iterator[Ending]:
     controls = {node.name for node in site.control_plane}
     for name, facts in seen.look.node_facts.items():
-        yield from _kubernetes(name, facts, seen.epoch)
+        for ending in _kubernetes(name, facts, seen.epoch):
+            yield replace(ending, doubt=doubt(ending, seen))
         yield from _services(name, facts)
         for path, what in _TOLD.items():
             whys = facts.unreadable(path.partition(".")[0])
@@ -149,6 +161,44 @@ def _kubernetes(name: str, facts: NodeFacts, now: float) -> Iterator[Ending]:
             yield Ending("authority", name, path, ends, "", _PAGE)
         else:
             yield Ending("certificate", name, path, ends, "", _RENEW)
+
+
+def _served(seen: Seen) -> Iterator[Ending]:
+    for name, text in seen.served.items():
+        if (ends := _moment(text)) is not None:
+            yield Ending("certificate", name, "API server, as served", ends, "", _RENEW)
+
+
+def doubt(ending: Ending, seen: Seen) -> str:
+    """Why a date that a node tells of its own certificate is not believed; empty if it may be.
+
+    Whoever is root there may tell any date, and a late one hides the end. kubeadm's certificates
+    last a year, its authorities ten, and none is good for longer than the authority of the others.
+    """
+    if ending.ends is None or not seen.epoch:
+        return ""
+    shown = _moment(seen.served.get(ending.where)) if ending.what == _API_SERVER else None
+    if shown is not None and abs((shown - ending.ends).total_seconds()) > DAY:
+        return f"its API server shows a certificate that ends on {shown:%Y-%m-%d}"
+    if ending.kind == "authority":
+        return _beyond(ending.ends, seen.epoch, _AUTHORITY_DAYS, "an authority of kubeadm")
+    told = _beyond(ending.ends, seen.epoch, _LEAF_DAYS, "a certificate of kubeadm")
+    others = [
+        moment
+        for name, facts in seen.look.node_facts.items()
+        for one in facts.items(_PKI)
+        if name != ending.where and one.get("path") == _AUTHORITY
+        if (moment := _moment(one.get("not_after"))) is not None
+    ]
+    if not told and others and ending.ends > max(others):
+        return f"the cluster's authority ends on {max(others):%Y-%m-%d}, by other nodes"
+    return told
+
+
+def _beyond(ends: datetime, now: float, days: int, what: str) -> str:
+    # One more day, for clocks that differ.
+    is_beyond = ends.timestamp() > now + (days + 1) * DAY
+    return f"{what} lasts {days} days" if is_beyond else ""
 
 
 def _is_late(ends: datetime, facts: NodeFacts, now: float) -> bool:

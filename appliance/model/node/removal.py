@@ -145,7 +145,7 @@ class RemovalPlan:
             (etcd is not None, named),
             (
                 self.reset is not None,
-                "the machine is reset (kubeadm) and cleaned; Docker and images stay",
+                "the machine is reset (kubeadm) and cleaned; the container runtime and images stay",
             ),
             (
                 self.delete,

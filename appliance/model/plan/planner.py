@@ -340,7 +340,9 @@ def _choose_blind(
                 "an API that answers, or a single node with the cluster's data",
                 "find out why etcd has no quorum: "
                 + ssh_command(
-                    desired.site, desired.site.node(leader), "sudo docker ps -a --filter name=etcd"
+                    desired.site,
+                    desired.site.node(leader),
+                    desired.release.runtime.listing("etcd"),
                 ),
             ),
         )

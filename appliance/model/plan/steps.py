@@ -65,6 +65,22 @@ KUBERNETES_IMAGES = Step(
     None,
     command=UPGRADE,
 )
+# On emptied nodes only, while their kubelet knows both runtimes.
+KUBERNETES_RUNTIME = Step(
+    "kubernetes_runtime",
+    "the node's pods run on the release's container runtime",
+    cluster_members,
+    None,
+    command=UPGRADE,
+    disturbs="every pod of the emptied node starts again; Docker is stopped and disabled there",
+)
+DOCKER_REMOVAL = Step(
+    "docker_removal",
+    "no data of a Docker that runs no pods any more",
+    cluster_members,
+    None,
+    command=UPGRADE,
+)
 # Its workflow decides which nodes, and verifies each.
 KUBERNETES_UPGRADE = Step(
     "kubernetes_upgrade",
@@ -108,6 +124,8 @@ STEPS: tuple[Step, ...] = (
     RUNAI_UPGRADE,
     RUNAI_ROLLBACK,
     KUBERNETES_IMAGES,
+    KUBERNETES_RUNTIME,
+    DOCKER_REMOVAL,
     KUBERNETES_UPGRADE,
     NODE_PATCH,
     GPU_UPGRADE,

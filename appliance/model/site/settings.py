@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from appliance.model.site import addresses, groups
+from appliance.model.site.etcd_restore import EtcdRestore
 from appliance.model.site.fields import (
     Address,
     CertificateFingerprint,
@@ -197,6 +198,7 @@ class SiteSettings(Settings):
     ssh: Ssh = Ssh()
     kubernetes: KubernetesSettings = KubernetesSettings()
     certificates: Certificates = Certificates()
+    etcd_restore: EtcdRestore = EtcdRestore()
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of role variables: role, variable, value."""
     bundle_signers: Text | None = None

@@ -18,7 +18,7 @@ from appliance.model.state.cluster.cluster import Cluster, ClusterState
 ANNOTATION: Final = "appliance.dev/upgrade"
 # The reason of a maintenance that an upgrade began; the release follows.
 REASON: Final = "upgrade to "
-_MOST_BYTES: Final = 16 << 10
+_MOST_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class UpgradeMark:
         by: the user who began it, and on which machine.
         without: workers that were left out by name.
         over: the rest is done; only the workers that were left out lack the release.
+        accepted: names of settings whose loss was accepted.
+        snapshots: ``RELEASE NODE PATH`` of each snapshot of etcd that was restored once, saved
+            before the first change of a release of the path.
     """
 
     release: Line
@@ -38,10 +41,16 @@ class UpgradeMark:
     by: Line
     without: tuple[Line, ...] = ()
     over: bool = False
+    accepted: tuple[Line, ...] = ()
+    snapshots: tuple[Line, ...] = ()
 
     def as_text(self) -> str:
         """The annotation's value."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    def snapshot_of(self, release: str) -> str:
+        """``RELEASE NODE PATH`` of the snapshot before a release of the path; empty: none."""
+        return next((one for one in self.snapshots if one.split(" ")[0] == release), "")
 
     @property
     def is_readable(self) -> bool:

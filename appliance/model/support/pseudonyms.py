@@ -14,6 +14,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Any, Final
 
 from appliance.model.site.settings import Site
+from appliance.model.support import coded
 
 _V4: Final = re.compile(
     r"(?<![0-9.])((?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3})"
@@ -88,7 +89,10 @@ class Pseudonyms:
         return dict(sorted(self._used.items()))
 
     def replace(self, text: str) -> str:
-        """The text with pseudonyms."""
+        """The text with pseudonyms, also within what stands in base64."""
+        return self._plainly(coded.replace(text, self._plainly))
+
+    def _plainly(self, text: str) -> str:
         text = self._pattern.sub(self._name, text)
         text = _HOME.sub(self._home, text)
         text = _MAC.sub(self._mac, text)
@@ -206,7 +210,16 @@ def names_of(
         if len(name) > 1 and name.lower() not in _ORDINARY:
             names[name] = f"name-{number:02d}"
     names.setdefault(site.name, "site")
-    return {name: other for name, other in names.items() if name}
+    return _in_each_form({name: other for name, other in names.items() if name})
+
+
+def _in_each_form(names: Mapping[str, str]) -> dict[str, str]:
+    """The names in punycode as well, and out of it, each with the same pseudonym."""
+    found = dict(names)
+    for name, other in names.items():
+        for form in coded.domain_forms(name):
+            found.setdefault(form, other)
+    return found
 
 
 def kept_ranges(site: Site) -> tuple[IPv4Network, ...]:

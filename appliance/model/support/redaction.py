@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
+from base64 import b32encode, b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 from unicodedata import category, normalize
 from urllib.parse import quote, quote_plus
 
-from appliance.model.support.rules import SECRET_NAME, is_secret_name, marked, without_secrets
+from appliance.model.support.lookalikes import as_read
+from appliance.model.support.rules import (
+    SECRET_NAME,
+    has_hint,
+    is_secret_name,
+    marked,
+    without_secrets,
+)
 
 # A longer line is left out: no log has one, and it would be held in memory.
 LONGEST_LINE: Final = 1 << 20
@@ -37,10 +44,18 @@ _NAME_LINE: Final = re.compile(
 _VALUE_LINE: Final = re.compile(
     r"""([\s\-"'\\]*value["'\\]*\s*[:=]\s*)(.*?)(["'\\]{0,9},?\s{0,9})""", re.I
 )
+# A key at the beginning of a line: what is further to the right below it belongs to its value. Of
+# JSON only a list is taken whole, as its mappings are looked into.
 _BLOCK: Final = re.compile(
-    rf"""(\s*)(?:- +)?["']?(?:{SECRET_NAME})["']?:\s*(?:[|>][+-]?\d?\s*|\[\s*)?""", re.I
+    rf"""(\s*(?:[-?] +)*)(?:(["'])?(?:{SECRET_NAME})(?(2)\2)\s*)"""
+    r"(?::(?=\s|$)(?(2)(?!\s*\{\s*$))(.*))?",
+    re.I,
 )
-_BLOCK_ENDS: Final = frozenset(":|>+-[0123456789")
+_HEAD: Final = re.compile(r"(?:[&!]\S*\s*)*(?:[|>][-+0-9]*|\[|\{)?\s*(?:#.*)?")
+# Within a mapping in braces, the value is on the next line.
+_PENDING: Final = re.compile(
+    rf"""[^{{\[]{{0,400}}[{{\[].{{0,4000}}?(?:{SECRET_NAME})["']?\s*:\s*(?:[&!]\S*\s*)*""", re.I
+)
 # Colours and other commands to a terminal, and characters that nobody sees: they part names.
 _UNSEEN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -52,6 +67,7 @@ _SHORT_BODY: Final = re.compile(
 _HEX_KEY: Final = re.compile(r"\s*[0-9a-f]{64}\s*")
 # Of a known value that a line's end parts, so much tells it.
 _PART: Final = 8
+_ESCAPES: Final = (("%", ""), ("\\x", ""), ("\\u00", ""))
 _EDGES: Final = " \t\\\"'|>"
 
 
@@ -81,14 +97,19 @@ class Redactor:
         self._in_vault = False
         self._after_name = False
         self._block: int | None = None
+        self._has_items = False
+        self._explicit = False
+        self._pending = False
         self._after_body = False
         self._after_words = False
 
     def feed(self, text: str) -> str:
         """What may be told of the text so far; an incomplete line waits for its end."""
         seen = self._rest + text
-        seen_clean = seen if _is_plain(seen) else _cleaned(seen)
-        there = [form for form in self._known if _is_near(form, seen_clean)]
+        texts = [seen]
+        if not _is_plain(seen):
+            texts = [cleaned := _cleaned(seen), as_read(cleaned)]
+        there = [form for form in self._known if any(_is_near(form, text) for text in texts)]
         *lines, rest = seen.split("\n")
         told = [self._whole_line(line, there) for line in lines]
         self._overlong = self._overlong or len(rest) > LONGEST_LINE
@@ -113,6 +134,8 @@ class Redactor:
             return f"[left out: a line longer than {LONGEST_LINE} characters]"
         if not _is_plain(line):
             line = _cleaned(line)
+            read = as_read(line)
+            line = read if any(form in read and form not in line for form in known) else line
         line = _without_known(line, known)
         stamped = _STAMP.match(line)
         stamp = stamped[0] if stamped else ""
@@ -153,20 +176,35 @@ class Redactor:
         return False
 
     def _without_named(self, line: str) -> str:
-        """Values on the lines below their names: of pods' environments, and blocks of YAML."""
+        """Values on the lines below their names: of pods' environments, and of YAML."""
         if self._block is not None:
             indent = len(line) - len(line.lstrip(" "))
-            is_item = indent == self._block and line[indent : indent + 2] == "- "
+            is_item = self._has_items and indent == self._block and line[indent:][:2] == "- "
             if not line.strip() or indent > self._block or is_item:
                 return " " * indent + marked("value") if line.strip() else line
             self._block = None
+        if self._pending and line.strip():
+            self._pending = False
+            return marked("value")
+        if self._explicit and line.lstrip()[:1] == ":":
+            self._explicit, self._block = False, len(line) - len(line.lstrip())
+            return line[: self._block] + ": " + marked("value")
         if self._after_name and (found := _VALUE_LINE.fullmatch(line)):
-            self._after_name = False
+            self._after_name, self._block = False, len(found[1]) - len(found[1].lstrip(" -"))
             return found[1] + marked("value") + found[3]
         self._after_name = "ame" in line and _NAME_LINE.fullmatch(line) is not None
-        if line.rstrip()[-1:] in _BLOCK_ENDS and (block := _BLOCK.fullmatch(line)):
-            self._block = len(block[1])
+        self._look_below(line)
         return line
+
+    def _look_below(self, line: str) -> None:
+        """Whether the lines below hold a secret, by a name in this one."""
+        if has_hint(line.lower()) and (block := _BLOCK.fullmatch(line)):
+            self._explicit = block[3] is None and "?" in block[1]
+            if block[3] is not None:
+                self._block = len(block[1].expandtabs(1))
+                self._has_items = _HEAD.fullmatch(block[3].strip()) is not None
+        elif "{" in line and _PENDING.fullmatch(line):
+            self._pending = True
 
 
 def redacted(value: Any, known: Known = NOTHING_KNOWN) -> Any:
@@ -243,6 +281,8 @@ def _cleaned(text: str) -> str:
     text = _UNSEEN.sub("", text)
     if not text.isascii():
         text = "".join(c for c in normalize("NFKC", text) if category(c) != "Cf")
+        # A word of another language stays as it is, unless it reads as the name of a secret.
+        text = as_read(text, has_hint)
     # UTF-16 that was read as bytes has a zero beside each character.
     zero = "" if text.count("\0") * 3 > len(text) else " "
     return _CONTROL.sub(" ", text.replace("\0", zero))
@@ -277,13 +317,44 @@ def _forms(value: str) -> Iterator[str]:
             continue
         once, wide = json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
         of_go = "".join(f"\\u{ord(c):04x}" if c in "<>&" else c for c in wide)
-        yield from (text, once, wide, of_go, *(json.dumps(one)[1:-1] for one in (once, of_go)))
+        yield from (
+            as_read(text),
+            text,
+            once,
+            wide,
+            of_go,
+            *(json.dumps(one)[1:-1] for one in (once, of_go)),
+        )
         yield from (quote(text, safe=""), quote(text), quote_plus(text), escape(text))
         yield from (text.replace("'", other) for other in ("''", "'\"'\"'", "'\\''"))
-        yield from (text.encode().hex(), " ".join(str(byte) for byte in text.encode()))
-        for before in range(3):
-            encoded = b64encode(b"\0" * before + text.encode()).decode()
-            # Of a longer text only the middle is the same: the ends mix with what is beside it.
-            middle = encoded[-(-before * 8 // 6) :].rstrip("=")
-            middle = middle[: len(middle) - 1]
-            yield from (middle, middle.replace("+", "-").replace("/", "_"))
+        yield from _encoded(text)
+
+
+def _encoded(text: str) -> Iterator[str]:
+    """How a value stands in other alphabets: hex, escapes, base32, and base64, also of base64."""
+    octets = text.encode()
+    for form in ("%02x", "%02X"):
+        digits = [form % byte for byte in octets]
+        for before, between in (*(("", sign) for sign in ("", ":", " ")), *_ESCAPES):
+            yield between.join(before + one for one in digits)
+    for form in ("\\%03o", "&#%d;", "&#x%x;", "&#x%X;"):
+        yield "".join(form % byte for byte in octets)
+    yield " ".join(str(byte) for byte in octets)
+    for shift in range(5):
+        coded = b32encode(b"\0" * shift + octets).decode().rstrip("=")
+        yield coded[-(-shift * 8 // 5) : -1]
+    once = list(_in_base64(octets))
+    yield from once
+    for inner in once:
+        yield from _in_base64(inner.encode())
+    for wide in ("utf-16-le", "utf-16-be"):
+        yield from _in_base64(text.encode(wide))
+
+
+def _in_base64(octets: bytes) -> Iterator[str]:
+    """The form in base64 at each place in three: of a longer text only the middle is the same."""
+    for before in range(3):
+        encoded = b64encode(b"\0" * before + octets).decode()
+        middle = encoded[-(-before * 8 // 6) :].rstrip("=")
+        middle = middle[: len(middle) - 1]
+        yield from (middle, middle.replace("+", "-").replace("/", "_"))

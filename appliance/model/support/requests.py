@@ -43,6 +43,7 @@ say ss -ltn
 say ps -eo pid,stat,etime,pcpu,pmem,comm --sort=-pcpu
 say chronyc -n tracking
 say docker system df
+say crictl pods
 say last -x -n 20 reboot shutdown
 exit 0
 """

@@ -16,6 +16,8 @@ _WORDS: Final = (
     r"|htpasswd|(?<![a-z])auths?(?![a-z])|(?-i:(?<=[a-z])Auth(?![a-z]))|connection[_-]?string"
     r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age|auth|license)"
     r"[_-]?key|(?<![a-z])(?:pwd(?!=/)|psk|creds?|passwort|kennwort|csrf)(?![a-z])|assertion|samlresponse|string[_-]?data"
+    r"|(?<![a-z])pw(?![a-z])|(?-i:(?<=[a-z])P[wW](?![a-z]))|(?:db|admin|root|user|bind|login)pw(?![a-z])"
+    r"|pas?sw(?:r?d|or)|pswd|(?<![a-z])(?:psw|otp|totp|contrase[nñ]a)(?![a-z])"
     r"|key[_-]?data|certificate[_-]?key|docker(?:config(?:json)?|cfg)|(?<![a-z])sig(?![a-z]))"
 )
 _HINTS: Final = (
@@ -32,6 +34,7 @@ _HINTS: Final = (
         "samlresponse",
         "string",
     ),
+    *("pw", "psw", "pasw", "otp", "contrase"),
 )
 # How names end that say where a secret is, or how many there are.
 _HARMLESS: Final = (
@@ -51,6 +54,8 @@ _VALUE: Final = (
     rf"|{_PLAIN}+(?:[,;&\"'{{}}\[\]\\]{{1,2}}{_PLAIN}+)*"
     r"|\\*[\"'][^\n]*|\[[^\]\n]*$)"
 )
+# An anchor and a tag of YAML, before a value.
+_PROPERTIES: Final = r"(?:[&!][^\s,{}\[\]]*[ \t]+){0,3}"
 _KEPT: Final = re.compile(
     r"""["'\\]*(?:null|none|true|false|)["'\\]*|["'\\]*\[redacted: [^\]]*\]?["'\\]*""", re.I
 )
@@ -212,6 +217,11 @@ RULES: Final = (
         r"\b(?:sshpass|mysql\w*|mariadb)\b[^\n]{0,300}?(?<![^\s\"'])-p(?P<secret>[^\s\"']+)",
         *("sshpass", "mysql", "mariadb"),
     ),
+    _rule(
+        "login",
+        r"^\s*(?:root|bind|olcRoot|db|admin)pw:*\s+(?:--\w+\s+)*(?P<secret>[^\s-]\S*)",
+        "pw",
+    ),
     _rule("login", r"\bhtpasswd[\"',\s]+-\w*b\w*[\"',\s]+(?P<secret>[^\n]+)", "htpasswd"),
     _rule("login", r"(?P<secret>[^\s:\"']{1,64}:[^\s|]{1,200})\s*\|\s*chpasswd", "chpasswd"),
     _rule("login", r"\bwandb\b.{0,200}?\b(?P<secret>[0-9a-f]{40})\b", "wandb"),
@@ -227,6 +237,13 @@ RULES: Final = (
     ),
     _rule("value", r"\b(?:r[ow]community\s|community\s?[:=])\s*(?P<secret>[^\s\"']+)", "community"),
     _rule("value", rf"<(?:{SECRET_NAME})(?:\s[^<>]{{0,200}})?>(?P<secret>[^<\n]+)<", *_HINTS),
+    # A block of YAML in a string of JSON.
+    _rule(
+        "value",
+        rf"(?:{SECRET_NAME})[\"'\\]*\s*:[ \t]*{_PROPERTIES}[|>][-+0-9]*"
+        r"(?P<secret>(?:\\{1,4}n[ \t]+[^\\\n\"]+)+)",
+        *_HINTS,
+    ),
     # Words of a list: ["helm", "--password", "..."], ('password', '...').
     _rule(
         "value",
@@ -261,9 +278,17 @@ RULES: Final = (
         "value",
         # The kubelet names the volume before what it says of it.
         r"(?<!volume \")(?<!volume \\\")"
-        rf"(?:{SECRET_NAME})[\"'\\]*\s*(?:=>|:=|%3D|[:=])[ \t]*(?P<secret>{_VALUE})",
+        rf"(?:{SECRET_NAME})[\"'\\]*\s*(?:=>|:=|%3D|[:=])[ \t]*{_PROPERTIES}(?P<secret>{_VALUE})",
         *_HINTS,
     ),
+    # A mapping of YAML in one line; one of JSON is looked into.
+    _rule(
+        "value",
+        rf"(?:{SECRET_NAME})[\"']?\s*:[ \t]+{_PROPERTIES}"
+        r"(?P<secret>\{\s*[\w.-]+\s*:[ \t][^{}\n]*\}?)",
+        *_HINTS,
+    ),
+    _rule("value", rf"(?<=&)(?:{SECRET_NAME})[ \t]+(?P<secret>{_VALUE})", *_HINTS),
     _rule("value", rf"(?<!\S)(?=-)(?:{SECRET_NAME})[ \t]+(?P<secret>(?!-){_VALUE})", *_HINTS),
     # The body of a key without its beginning. Paths and digests have no capitals.
     _rule(
@@ -281,6 +306,11 @@ _BY_HINT: Final = {
     for hint in {hint for rule in RULES for hint in rule.hints}
 }
 _ALWAYS: Final = frozenset(place for place, rule in enumerate(RULES) if not rule.hints)
+
+
+def has_hint(lower: str) -> bool:
+    """Whether a line in lower case may have a name of a secret in it."""
+    return any(hint in lower for hint in _HINTS)
 
 
 def without_secrets(line: str) -> str:

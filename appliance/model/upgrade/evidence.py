@@ -80,12 +80,14 @@ class BundleEvidence:
 
     Attributes:
         faults: what its verification found; empty: every file is as its manifest lists it.
-        mirrored: the services node holds it; otherwise the run brings it there first.
+        mirrored: the services node serves it; otherwise the run brings it there first.
+        later: it is not needed before the run's pause, so it need not be at hand.
     """
 
     release: str
     faults: tuple[str, ...] = ()
     mirrored: bool = False
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Evidence:
     """Everything that is asked.
 
     Attributes:
-        bundle: of the first release of the path.
+        bundles: release of the path -> its bundle.
         absent_images: node -> images of the release that it lacks.
         images_are_loaded: the run loads absent images on every node before anything else.
         etcd: every member's own status, all asked within one look.
@@ -125,11 +127,14 @@ class Evidence:
         deprecated: of every API server.
         runai: the version of Run:ai; None where the cluster has none.
         window_seconds: the forecast of the window, the worst case.
-        image_bytes: how much the images of the release take, unpacked.
+        runtimes_change: a release of the path has another container runtime than nodes run.
+        runai_runtime: the container runtime in the values of Run:ai's release; empty: they name
+            none; None where the cluster has no Run:ai.
+        image_bytes: how much the images of every release of the path take, unpacked.
         left_out: nodes that are left out by name.
     """
 
-    bundle: BundleEvidence | Silence = NOT_ASKED
+    bundles: Mapping[str, BundleEvidence | Silence] = field(default_factory=dict)
     absent_images: Mapping[str, tuple[str, ...] | Silence] | Silence = NOT_ASKED
     images_are_loaded: bool = False
     etcd: tuple[EtcdStatus, ...] | Silence = NOT_ASKED
@@ -141,6 +146,8 @@ class Evidence:
     accepted: frozenset[str] = frozenset()
     deprecated: tuple[DeprecatedUse, ...] | Silence = NOT_ASKED
     runai: str | Silence | None = NOT_ASKED
+    runtimes_change: bool = True
+    runai_runtime: str | Silence | None = NOT_ASKED
     window_seconds: float | Silence = NOT_ASKED
     image_bytes: int | Silence = NOT_ASKED
     left_out: frozenset[str] = field(default_factory=frozenset)

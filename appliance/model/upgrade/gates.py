@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from appliance.model.upgrade.gate import Gate, Verdict, stopping
 from appliance.model.upgrade.points.etcd import etcd, snapshot
+from appliance.model.upgrade.points.gate import Gate, Verdict, stopping
 from appliance.model.upgrade.points.nodes import (
     budgets,
     certificates,
@@ -26,6 +26,7 @@ from appliance.model.upgrade.points.versions import (
     dropped,
     gpu_operator,
     runai,
+    runai_runtime,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def gates(
         *bundle(evidence, path),
         *images(site, evidence),
         *runai(evidence, path),
+        *runai_runtime(evidence, path),
         *gpu_operator(site, observed, path),
         *deprecated_apis(evidence, path),
         *dropped(evidence),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -83,6 +83,15 @@ def node_versions(node: Node, observed: Observed) -> NodeVersions | None:
     )
 
 
+def is_between_releases(nodes: Collection[NodeVersions | None]) -> bool:
+    """Whether every node runs the same, and none is out of service: no release is half-way."""
+    there = [one for one in nodes if one is not None]
+    versions = {text for one in there for _, text in one.texts()}
+    runtimes = {one.runtime for one in there}
+    out = any(one.maintenance is not None for one in there)
+    return len(versions) <= 1 and len(runtimes) <= 1 and not out
+
+
 def _tag(image: str) -> str:
     """The tag of ``registry:5000/name:tag@digest``."""
     name = image.partition("@")[0].rpartition("/")[2]
@@ -96,16 +105,10 @@ def skew(nodes: Mapping[str, NodeVersions]) -> tuple[str, ...]:
         skew_faults(
             {name: found[API] for name, found in read.items() if API in found},
             {
-                f"{name}: {part}": found[part]
+                name: {part: found[part] for part in PARTS[1:] if part in found}
                 for name, found in read.items()
-                for part in PARTS[1:]
-                if part in found
             },
-            {
-                f"{name}: {part}": found[part]
-                for name, found in read.items()
-                for part in ("kubelet", "kube-proxy")
-                if part in found
-            },
+            {name: found["kubelet"] for name, found in read.items() if "kubelet" in found},
+            {name: found["kube-proxy"] for name, found in read.items() if "kube-proxy" in found},
         )
     )

@@ -49,6 +49,18 @@ def hop_of(release: Release) -> Hop:
     )
 
 
+def on_the_way(releases: Mapping[str, Release], to: str) -> dict[str, Release]:
+    """The releases that a path to a release may go through, that one included."""
+    found, left = {}, [to]
+    while left:
+        release = releases.get(left.pop())
+        # A first release is reached from none: nothing is upgraded to it.
+        if release is not None and release.name not in found and release.reached_from:
+            found[release.name] = release
+            left += release.reached_from
+    return found
+
+
 def find_path(
     nodes: Mapping[str, NodeVersions], hops: Mapping[str, Hop], to: str
 ) -> tuple[Hop, ...]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.state.cluster.cluster import CONTROL_PLANE_PODS, Cluster
+from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.observed import NodeVersions, node_versions, skew
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Observed
+    from appliance.model.upgrade.evidence import EtcdStatus
+    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.model.upgrade.path import Hop
-    from appliance.model.upgrade.plan import UpgradeStep
 
 
 def versions_of(site: Site, observed: Observed) -> dict[str, NodeVersions | None]:
@@ -31,6 +33,8 @@ def open_points(site: Site, observed: Observed, hop: Hop, step: UpgradeStep) -> 
         return tuple(_control_plane(observed, there, hop, step))
     if step.kind == "nodes":
         return tuple(_nodes(there, hop, step))
+    if step.kind == "runtime":
+        return tuple(_runtimes(there, hop, step))
     return ()
 
 
@@ -77,8 +81,26 @@ def _nodes(found: Mapping[str, NodeVersions], hop: Hop, step: UpgradeStep) -> It
     yield from skew(found)
 
 
-def unfinished(site: Site, observed: Observed, hop: Hop) -> tuple[str, ...]:
-    """What of the release no node may lack at the end; empty when nothing does."""
+def _runtimes(found: Mapping[str, NodeVersions], hop: Hop, step: UpgradeStep) -> Iterator[str]:
+    for name in step.nodes:
+        node = found.get(name)
+        if node is None or node.runtime != hop.runtime:
+            runtime = node.runtime if node else "absent"
+            yield f"{name}: its container runtime is {runtime}, not {hop.runtime}"
+        elif not node.ready:
+            yield f"{name}: it is not Ready"
+    yield from skew(found)
+
+
+def unfinished(site: Site, observed: Observed, hop: Hop, to: str) -> tuple[str, ...]:
+    """What of a release no node may lack when it is complete; empty when nothing is lacked.
+
+    Args:
+        site: without the nodes that are left out.
+        observed: a look at all of them.
+        hop: the release.
+        to: the release at the end of the path, for which nodes go out of service.
+    """
     if not isinstance(observed.cluster, Cluster):
         return ("no API server answers",)
     tag, found = str(hop.kubernetes), versions_of(site, observed)
@@ -90,8 +112,32 @@ def unfinished(site: Site, observed: Observed, hop: Hop) -> tuple[str, ...]:
     ) + tuple(
         f"{node.name}: still out of service"
         for node in found.values()
-        if node is not None and node.out_for(hop.release)
+        if node is not None and node.out_for(to)
     )
+
+
+def etcd_points(asked: Sequence[str], found: Sequence[EtcdStatus] | Silence) -> tuple[str, ...]:
+    """Why etcd is not whole after a step on a control-plane node; empty when it is.
+
+    In the middle of an upgrade members have two versions, which is no fault.
+
+    Args:
+        asked: every control-plane node.
+        found: what their members say of themselves.
+    """
+    if isinstance(found, Silence):
+        return (f"etcd: {found.reason}",)
+    seen = {one.node: one for one in found}
+    faults = [f"{name}: its etcd does not answer" for name in asked if name not in seen]
+    for one in found:
+        if not one.healthy:
+            faults.append(f"{one.node}: its etcd is not healthy")
+        elif not one.leader or one.learner:
+            faults.append(f"{one.node}: its etcd has no vote or no leader yet")
+    leaders = {one.leader for one in found}
+    if not faults and len(leaders) > 1:
+        faults.append(f"etcd: several leaders: {', '.join(sorted(leaders))}")
+    return tuple(faults)
 
 
 def control_plane_names(site: Site) -> tuple[str, ...]:

@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
+from appliance.model.upgrade.moves.steps import OUT
+
 if TYPE_CHECKING:
     from appliance.model.state.journal import Record
-    from appliance.model.upgrade.plan import UpgradePlan, UpgradeStep
+    from appliance.model.upgrade.moves.steps import UpgradeStep
+    from appliance.model.upgrade.plan import UpgradePlan
 
 IMAGES: Final = "kubernetes_images"
 CONTROL_PLANE: Final = "upgrade: control plane"
 KUBELET: Final = "upgrade: kubelet"
+RUNTIME: Final = "upgrade: runtime"
+# Kind of a step -> its name in journal and measurements, where that is another.
+_NAMES: Final = {"control_plane": CONTROL_PLANE, "nodes": KUBELET, "runtime": RUNTIME}
 # In a release's measurements: the time without API where there is one control-plane node.
 API_AWAY: Final = "api away"
 # Of a node that goes out of service and comes back; the first once a node, the second once a batch.
@@ -82,14 +88,14 @@ class Clock:
         return self.measured.get(step.release, {}).get(API_AWAY)
 
     def _parts(self, step: UpgradeStep) -> Iterator[Estimate]:
-        if step.kind != "nodes":
-            name: str = CONTROL_PLANE if step.kind == "control_plane" else step.kind
+        name: str = _NAMES.get(step.kind, step.kind)
+        if step.kind not in OUT:
             yield self._one(name, step.nodes[:1], step.release)
             return
-        yield self._one(KUBELET, step.nodes[:1], step.release)
-        for name in EACH:
+        yield self._one(name, step.nodes[:1], step.release)
+        for part in EACH:
             for node in step.nodes:
-                yield self._one(name, (node,), step.release)
+                yield self._one(part, (node,), step.release)
 
     def _one(self, name: str, nodes: Sequence[str], release: str) -> Estimate:
         """The estimate of a step of the journal: by the node's own records where it has some."""

@@ -14,6 +14,7 @@ from . import x509
 TLS_FOLDER = "/etc/appliance/tls"
 SITE_CA = "/etc/appliance/ca.crt"
 DOCKER_CERTS = "/etc/docker/certs.d"
+CONTAINERD_CERTS = "/etc/containerd/certs.d"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 PEM_BODY = re.compile(r"-----BEGIN CERTIFICATE-----\s*(.*?)\s*-----END CERTIFICATE-----", re.DOTALL)
 
@@ -145,19 +146,25 @@ def certificates(source: Source) -> List[Dict[str, Any]]:
 
 
 def trust(source: Source) -> Dict[str, Any]:
-    """Return where the site's CA is installed: as a file, in the system, for Docker."""
+    """Return where the site's CA is installed: as a file, in the system, for each runtime."""
     site_ca = digest_of_file(source, SITE_CA)
-    docker = {}
-    for registry in source.names(DOCKER_CERTS):
-        docker[registry] = digest_of_file(source, "%s/%s/ca.crt" % (DOCKER_CERTS, registry))
     found: Dict[str, Any] = {
         "site_ca_sha256": site_ca,
         "system": _in_system(source, site_ca),
-        "docker": docker,
+        "docker": _of_registries(source, DOCKER_CERTS),
+        "containerd": _of_registries(source, CONTAINERD_CERTS),
     }
     if site_ca is not None:
         found["site_ca_not_after"] = describe(source, SITE_CA).get("not_after")
     return found
+
+
+def _of_registries(source: Source, folder: str) -> Dict[str, Optional[str]]:
+    """Return registry -> fingerprint of the CA that a runtime trusts for it."""
+    return {
+        registry: digest_of_file(source, "%s/%s/ca.crt" % (folder, registry))
+        for registry in source.names(folder)
+    }
 
 
 def _in_system(source: Source, site_ca: Optional[str]) -> bool:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Dict, List, Optional, Set
 
 from ..source import Source
 
 DOCKER_SOCKET = "/run/docker.sock"
-# Contains a folder for each namespace with running containers: moby is Docker's.
+# Contains a folder for each namespace that ever had containers, with one for each that runs: moby
+# is Docker's, k8s.io the kubelet's.
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+# A folder for each container of the kubelet's that runs, and for each pod's sandbox.
+KUBELETS_TASKS = CONTAINERD_TASKS + "/k8s.io"
 # A folder for each container of Docker's that runs: of the system's containerd, or its own.
 OUTLIVING = (
     CONTAINERD_TASKS + "/moby",
@@ -19,6 +23,7 @@ OUTLIVING = (
 # Of a container that runs nothing.
 AT_REST = ("created", "exited", "dead")
 STORAGE_DRIVERS = ("overlay2", "overlay", "aufs", "devicemapper", "btrfs", "zfs", "vfs")
+DU_SECONDS = 5
 DAEMON_JSON = "/etc/docker/daemon.json"
 # Keys of daemon.json that may carry credentials or addresses with them.
 HIDDEN_KEYS = ("log-opts", "proxies")
@@ -37,17 +42,37 @@ def runtime(source: Source) -> Dict[str, Any]:
     elif any(source.names(folder) for folder in OUTLIVING):
         reason = "Docker does not run, but its containers do"
         source.unseen(reason, "runtime.docker.containers_of_pods")
+    elif inside and source.names(KUBELETS_TASKS):
+        docker["data_bytes"] = _size(source, data_root)
     version = None
     if source.exists("/run/containerd/containerd.sock"):
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
         words = (text or "").split()
         version = words[2] if len(words) > 2 else None
+    configuration = source.text(CONTAINERD_CONFIG)
     containerd = {
         "version": version,
-        "namespaces": source.names(CONTAINERD_TASKS),
-        "cgroup_driver": _cgroup_driver(source.text(CONTAINERD_CONFIG)),
+        "namespaces": [
+            name
+            for name in source.names(CONTAINERD_TASKS)
+            if source.names("%s/%s" % (CONTAINERD_TASKS, name))
+        ],
+        "cgroup_driver": _cgroup_driver(configuration),
+        "default_runtime": _default_runtime(configuration),
+        "containers_of_pods": len(source.names(KUBELETS_TASKS)),
     }
     return {"docker": docker, "containerd": containerd}
+
+
+def _size(source: Source, folder: str) -> Optional[int]:
+    """Return the bytes of what a Docker that is not used any more keeps; None where it takes long.
+
+    Only on a node whose pods containerd runs.
+    """
+    argv = ["du", "--summarize", "--one-file-system", "--block-size=1", folder]
+    text = source.command("docker-du", argv, seconds=DU_SECONDS, quiet=True)
+    word = (text or "").split("\t", 1)[0]
+    return int(word) if word.isdigit() else None
 
 
 def _cgroup_driver(configuration: Optional[str]) -> Optional[str]:
@@ -59,6 +84,12 @@ def _cgroup_driver(configuration: Optional[str]) -> Optional[str]:
         return None
     lines = (line.split("#", 1)[0].replace(" ", "") for line in configuration.splitlines())
     return "systemd" if "SystemdCgroup=true" in list(lines) else "cgroupfs"
+
+
+def _default_runtime(configuration: Optional[str]) -> Optional[str]:
+    """Return what gives containers their GPUs, or not; None where the file names none."""
+    found = re.search(r'(?m)^\s*default_runtime_name\s*=\s*"([\w.-]{1,64})"', configuration or "")
+    return found.group(1) if found else None
 
 
 def _running(source: Source) -> bool:
@@ -75,6 +106,7 @@ def _daemon_json(source: Source) -> Dict[str, Any]:
         "cgroup_driver": None,
         "storage_driver": None,
         "data_root": None,
+        "data_bytes": None,
         "containers_running": None,
         "containers_foreign": [],
         "containers_of_pods": None,

@@ -13,17 +13,29 @@ from appliance.errors import ClusterError
 from appliance.model.bundle.release.runai_versions import dotted, version_of_bundle
 from appliance.model.node.drain import Forecast
 from appliance.model.state.cluster.cluster import Cluster
-from appliance.model.upgrade.carrying import carried_cluster, carried_kubelet, carrier_of
 from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
-from appliance.model.upgrade.gates import gates
+from appliance.model.upgrade.gates import gates, stopping
+from appliance.model.upgrade.handmade.carrying import (
+    carried_cluster,
+    carried_kubelet,
+    carrier_of,
+    losses_to_come,
+)
 from appliance.model.upgrade.losses import find_losses
+from appliance.model.upgrade.observed import is_between_releases
+from appliance.model.upgrade.points.versions import dropped
+from appliance.model.upgrade.proof import versions_of
+from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
+    from appliance.model.state.upgrade import UpgradeMark
     from appliance.model.upgrade.gates import Gate
-    from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResult
+    from appliance.model.upgrade.handmade.loss import Loss
+    from appliance.model.upgrade.plan import UpgradePlan
+    from appliance.workflows.cluster.upgrade_look import Seen, UpgradeRequest, UpgradeResult
     from appliance.workflows.session.session import Session
 
 # Layers are compressed on the way; what they take on a node is more.
@@ -37,39 +49,74 @@ RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
 def judge(
     request: UpgradeRequest, session: Session, observed: Observed, found: UpgradeResult
 ) -> tuple[Gate, ...]:
-    """Every point of the list; none where an upgrade is under way, which was judged before.
+    """Every point of the list; in the middle of a release, what the upgrade would drop by now.
 
-    In the middle of an upgrade versions differ for good reasons, and the plan judges those.
+    There versions differ for good reasons, and the plan judges those. What somebody changed by hand
+    since it was judged is compared again. Between two releases everything is judged again.
     """
-    begun = found.mark is not None and not found.mark.over
-    if begun or not found.plan.hops or not found.plan.steps or session.upgrade_evidence is None:
+    if not found.plan.hops or not found.plan.steps or session.upgrade_evidence is None:
         return ()
     site, asked = request.desired.site, session.upgrade_evidence
+    losses = _losses(request, session, observed, found.plan)
+    accepted = accepted_by(request, found.mark)
+    if is_half_way(request, observed, found.mark):
+        return dropped(Evidence(losses=losses, accepted=accepted))
     window = found.clock.of_plan(found.plan)
+    runai = runai_version(request.desired, observed)
+    changes = any(step.kind == "runtime" for step in (*found.plan.steps, *found.plan.rest))
     evidence = Evidence(
-        bundle=_bundle(request, session),
+        bundles=_bundles(request, session, found, _served(request, observed)),
         images_are_loaded=True,
         etcd=asked.statuses(site.control_plane),
         snapshot_follows=True,
         forecasts=_of_every_member(site.cluster_members, found.forecasts),
-        losses=find_losses(asked.documents(site.cluster_members), carrier_of(request.desired)),
-        accepted=request.accepted,
+        losses=losses,
+        accepted=accepted,
         deprecated=asked.deprecated_uses(),
-        runai=runai_version(request.desired, observed),
+        runai=runai,
+        runtimes_change=changes,
+        runai_runtime=asked.runai_runtime() if changes and runai is not None else None,
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
         else window.worst,
-        image_bytes=_image_bytes(request),
+        image_bytes=_image_bytes(request, found),
     )
     return gates(site, observed, evidence, found.plan.hops)
 
 
-def carry(request: UpgradeRequest, session: Session) -> None:
+def is_half_way(request: UpgradeRequest, observed: Observed, mark: UpgradeMark | None) -> bool:
+    """Whether an upgrade is under way, and has changed something of the present release."""
+    if mark is None or mark.over:
+        return False
+    return not is_between_releases(versions_of(request.desired.site, observed).values())
+
+
+def accepted_by(request: UpgradeRequest, mark: UpgradeMark | None) -> frozenset[str]:
+    """Names of settings that were given up: by this command, and by the ones before."""
+    goes_on = mark is not None and not mark.over and mark.release == request.options.to
+    return request.accepted | frozenset(mark.accepted if mark and goes_on else ())
+
+
+def _losses(
+    request: UpgradeRequest, session: Session, observed: Observed, plan: UpgradePlan
+) -> tuple[Loss, ...] | Silence:
+    """What the steps to come would drop."""
+    asked, site = session.upgrade_evidence, request.desired.site
+    if asked is None:
+        return Silence("nothing was asked")
+    losses = find_losses(asked.documents(site.cluster_members), carrier_of(request.desired))
+    if isinstance(losses, Silence):
+        return losses
+    return losses_to_come(losses, plan, versions_of(site, observed))
+
+
+def carry(request: UpgradeRequest, session: Session, seen: Seen, accepted: frozenset[str]) -> None:
     """Write what site.yml holds of hand-made settings to where kubeadm renders from.
 
     Also where an upgrade goes on: what was written is no loss any more, and is not written again.
 
     Raises:
+        PreflightFailed: a setting would be lost that nobody accepted.
         ClusterError: the settings could not be read or written.
     """
     asked, site = session.upgrade_evidence, request.desired.site
@@ -82,6 +129,9 @@ def carry(request: UpgradeRequest, session: Session) -> None:
             f"what kubeadm would drop could not be read: {losses.reason}",
             hint="run the same command again: it resumes here",
         )
+    come = losses_to_come(losses, seen.plan, versions_of(site, seen.observed))
+    judged = dropped(Evidence(losses=come, accepted=accepted))
+    refuse([gate.refusal() for gate in stopping(judged)])
     kubelet, cluster = carried_kubelet(found, losses, carrier), carried_cluster(found, losses)
     if kubelet is not None or cluster is not None:
         names = dict.fromkeys(loss.name for loss in losses if loss.carried)
@@ -99,22 +149,46 @@ def _of_every_member(
     }
 
 
-def _bundle(request: UpgradeRequest, session: Session) -> BundleEvidence | Silence:
-    manifest = request.desired.manifest
-    if manifest is None:
-        return Silence("no bundle was given, and the services node holds none of this release")
-    if session.bundle is None:
-        return BundleEvidence(manifest.release, mirrored=True)
-    session.observer.note("checking every byte of the bundle")
-    return BundleEvidence(manifest.release, tuple(str(one) for one in session.bundle.faults()))
+def _served(request: UpgradeRequest, observed: Observed) -> str | None:
+    """The digest of the bundle that the services node serves."""
+    facts = observed.node_facts.get(request.desired.site.services_node.name)
+    found = facts.at("artifacts.bundle_digest") if facts else None
+    return str(found) if found else None
 
 
-def _image_bytes(request: UpgradeRequest) -> int | Silence:
-    manifest = request.desired.manifest
-    if manifest is None:
-        return Silence("the size of the images is in the bundle's manifest")
-    sizes = (file.size for file in manifest.files if file.path.startswith("images/"))
-    return min(UNPACKED * sum(sizes), KUBERNETES_BYTES)
+def _bundles(
+    request: UpgradeRequest, session: Session, found: UpgradeResult, served: str | None
+) -> dict[str, BundleEvidence | Silence]:
+    """Release of the path -> its bundle; every byte of those at hand is read."""
+    needed = {step.release for step in found.plan.steps}
+    asked: dict[str, BundleEvidence | Silence] = {}
+    for hop in found.plan.hops:
+        supply = request.supplies.get(hop.release)
+        if supply is None and hop.release not in needed:
+            asked[hop.release] = BundleEvidence(hop.release, later=True)
+        elif supply is None:
+            asked[hop.release] = Silence("no bundle was given, and the services node serves none")
+        elif supply.bundle is None or supply.digest == served:
+            asked[hop.release] = BundleEvidence(supply.manifest.release, mirrored=True)
+        else:
+            session.observer.note(f"checking every byte of the bundle of {hop.release}")
+            faults = [str(one) for one in supply.bundle.faults()]
+            if supply.signature is not None and supply.signature.fault is not None:
+                faults.insert(0, f"a bundle without a valid signature: {supply.signature.fault}")
+            asked[hop.release] = BundleEvidence(supply.manifest.release, tuple(faults))
+    return asked
+
+
+def _image_bytes(request: UpgradeRequest, found: UpgradeResult) -> int | Silence:
+    total = 0
+    for release in dict.fromkeys(step.release for step in found.plan.steps):
+        supply = request.supplies.get(release)
+        if supply is None:
+            return Silence(f"the size of the images is in the manifest of the bundle of {release}")
+        files = supply.manifest.files
+        sizes = (file.size for file in files if file.path.startswith("images/"))
+        total += min(UNPACKED * sum(sizes), KUBERNETES_BYTES)
+    return total
 
 
 def runai_version(desired: Desired, observed: Observed) -> str | Silence | None:

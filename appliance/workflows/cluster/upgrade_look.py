@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import BundleRefused, NodeUnreachable, PreflightFailed
+from appliance.errors import NodeUnreachable
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
+from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.moves.steps import OUT
 from appliance.model.upgrade.plan import CHECK, Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from appliance.model.state.upgrade import UpgradeMark
     from appliance.model.upgrade.gates import Gate
     from appliance.model.upgrade.path import Hop
+    from appliance.workflows.cluster.upgrade_supply import Supply
     from appliance.workflows.session.session import Session
 
 # What the API may be away while a control-plane node restarts.
@@ -37,7 +40,8 @@ class UpgradeRequest:
     """What was asked for, by whom.
 
     Attributes:
-        desired: the site with the release that was asked for, and its bundle where one is at hand.
+        desired: the site with the release that was asked for.
+        supplies: release -> its bundle, of each that is at hand or that the services node serves.
         hops: release -> what an upgrade needs of it, of every release that this tool knows.
         measured: release -> part of an upgrade to it -> seconds.
         accepted: names of settings whose loss is accepted.
@@ -49,6 +53,7 @@ class UpgradeRequest:
     hops: Mapping[str, Hop]
     options: UpgradeOptions
     run: Run
+    supplies: Mapping[str, Supply] = field(default_factory=dict)
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     accepted: frozenset[str] = frozenset()
     allow_outage: bool = False
@@ -79,6 +84,35 @@ class UpgradeResult:
     gates: tuple[Gate, ...] = ()
     done: bool = False
     ended: bool = False
+
+
+@dataclass(frozen=True)
+class Etcd:
+    """What orders control-plane nodes.
+
+    Attributes:
+        leader: the node whose etcd leads; empty: not known.
+        down: nodes whose etcd is not healthy, or does not answer.
+    """
+
+    leader: str = ""
+    down: frozenset[str] = frozenset()
+
+
+NO_ETCD: Final = Etcd()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look, and what follows from it.
+
+    Attributes:
+        mark: of an upgrade that is under way, or of one with a debt.
+    """
+
+    observed: Observed
+    mark: UpgradeMark | None
+    plan: UpgradePlan
 
 
 def without_left_out(request: UpgradeRequest) -> Desired:
@@ -117,21 +151,38 @@ def observe_patiently(request: UpgradeRequest, session: Session) -> Observed:
 
 
 def situation(
-    request: UpgradeRequest, whole: Site, observed: Observed, mark: UpgradeMark | None
+    request: UpgradeRequest,
+    whole: Site,
+    observed: Observed,
+    mark: UpgradeMark | None,
+    etcd: Etcd = NO_ETCD,
 ) -> Situation:
     """What the plan is made from; ``whole`` has the nodes that are left out as well."""
-    desired = request.desired
-    services = observed.node_facts.get(desired.site.services_node.name)
+    services = observed.node_facts.get(whole.services_node.name)
     digest = services.at("artifacts.bundle_digest") if services else None
-    manifest = desired.manifest
-    held = manifest is not None and digest is not None and digest == desired.bundle_digest
+    served = (r for r, one in request.supplies.items() if digest and one.digest == digest)
     return Situation(
         versions_of(whole, observed),
         {fault.node: fault.reason for fault in observed.faults},
         mark,
-        manifest.release if manifest is not None and held else "",
-        desired.site.services_node.name,
+        next(served, ""),
+        whole.services_node.name,
+        etcd.leader,
+        etcd.down,
     )
+
+
+def look_at_etcd(request: UpgradeRequest, session: Session) -> Etcd:
+    """What orders several control-plane nodes; nothing of one alone, or where nobody answers."""
+    masters, asked = request.desired.site.control_plane, session.upgrade_evidence
+    if asked is None or len(masters) < 2:
+        return NO_ETCD
+    found = asked.statuses(masters)
+    if isinstance(found, Silence):
+        return NO_ETCD
+    leader = next((one.node for one in found if one.healthy and one.member == one.leader), "")
+    well = {one.node for one in found if one.healthy}
+    return Etcd(leader, frozenset(node.name for node in masters if node.name not in well))
 
 
 def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:
@@ -140,7 +191,7 @@ def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:
     The others of its batch are out with it, so they take none of its pods.
     """
     found: dict[str, Forecast] = {}
-    steps = [step for step in plan.steps if step.kind == "nodes"]
+    steps = [step for step in plan.steps if step.kind in OUT]
     names = list(dict.fromkeys(name for step in steps for name in step.nodes))
     views = session.drain.views(names) if names else {}
     for step in steps:
@@ -174,29 +225,3 @@ _CURE: Final = {
     "refuses": "to continue anyway: --allow-outage",
     "blocks": "ask its owner for one more replica or another budget",
 }
-
-
-def require_one_hop(request: UpgradeRequest, plan: UpgradePlan) -> None:
-    """Refuse to go through several releases in one run: each has a bundle of its own.
-
-    Raises:
-        PreflightFailed: names the release to begin with; nothing was changed.
-    """
-    if plan.hops and plan.release != request.options.to:
-        raise PreflightFailed(
-            f"{request.options.to} is {len(plan.hops)} releases away, expected one at a time",
-            hint=f"begin with: appliance cluster upgrade --to {plan.release} --bundle DIR",
-        )
-
-
-def require_bundle(request: UpgradeRequest) -> None:
-    """Refuse to begin without the manifest of the release, at hand or on the services node."""
-    release, site = request.options.to, request.desired.site.settings
-    manifest = request.desired.manifest
-    build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
-    if manifest is None or (manifest.release, manifest.os) != (release, site.operating_system):
-        held = f"the bundle of {manifest.release} for {manifest.os}" if manifest else "no bundle"
-        raise BundleRefused(
-            f"found {held}, expected the bundle of {release} for {site.operating_system}",
-            hint=f"appliance cluster upgrade --to {release} --bundle DIR (to build it: {build})",
-        )

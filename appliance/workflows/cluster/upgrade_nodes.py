@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
-    from appliance.model.upgrade.plan import UpgradeStep
+    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.workflows.session.session import Session
 
 # How long a PodDisruptionBudget may hold up one node of an upgrade.
@@ -35,13 +35,15 @@ class Batches:
     """How batches of nodes are renewed.
 
     Attributes:
-        desired: with the release, without the nodes that are left out.
+        desired: with the release of the step, without the nodes that are left out.
+        to: the release at the end of the path; it is the reason of each maintenance.
         converge: runs the plays of a step on its nodes.
-        is_renewed: whether a node has the release's kubelet.
+        is_renewed: whether a node has what the step brings.
         guard: makes sure that the site is ours still.
     """
 
     desired: Desired
+    to: str
     run: Run
     session: Session
     converge: Callable[[UpgradeStep], None]
@@ -79,7 +81,8 @@ class Batches:
                 left.append(name)
         if error is not None:
             words = f"{', '.join(left)} stays out of service" if left else "every node is back"
-            error.details = (*error.details, f"{words}; {AGAIN}")
+            back = f"; where there is a way back: --back {left[0]}" if left else ""
+            error.details = (*error.details, f"{words}; {AGAIN}{back}")
             raise error
 
     def _empty(self, step: UpgradeStep) -> None:
@@ -93,9 +96,9 @@ class Batches:
         try:
             for name in step.nodes if len(step.nodes) > 1 else ():
                 begun.append(name)
-                self._cordon(name, step)
+                self._cordon(name)
             for name in step.nodes:
-                self._take_out(name, step)
+                self._take_out(name)
                 begun += [] if name in begun else [name]
         except LeaseLost:
             raise
@@ -107,7 +110,7 @@ class Batches:
                 stopped.details = (*stopped.details, *back)
             raise
 
-    def _cordon(self, name: str, step: UpgradeStep) -> None:
+    def _cordon(self, name: str) -> None:
         view = self.session.drain.view(name)
         if view.maintenance is None:
             run = self.run
@@ -120,17 +123,17 @@ class Batches:
                 phase="cordon",
                 cordoned=not view.unschedulable,
                 tainted=False,
-                reason=REASON + step.release,
+                reason=REASON + self.to,
             )
             Marks(self.session.drain, self.guard, name, None).write(mark, cordon=True)
 
-    def _take_out(self, name: str, step: UpgradeStep) -> None:
+    def _take_out(self, name: str) -> None:
         view = self.session.drain.view(name)
         request = MaintainRequest(
             self.desired.site,
             self.desired.site.node(name),
             self.run,
-            reason=REASON + step.release,
+            reason=REASON + self.to,
             mode="cordon",
             allow_outage=self.allow_outage or not outages(view),
             budget_seconds=BUDGET_SECONDS,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.journal import Run
     from appliance.model.state.observed import Observed
-    from appliance.model.upgrade.gate import Gate
+    from appliance.model.upgrade.points.gate import Gate
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Preflight
 

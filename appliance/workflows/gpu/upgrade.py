@@ -20,15 +20,17 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
+from appliance.model.components.gpu.in_turn import node_by_node
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
 from appliance.model.state.observed import Observed
-from appliance.model.upgrade.gate import stopping
 from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
+from appliance.model.upgrade.gpu.observed import gpu_situation
 from appliance.model.upgrade.gpu.plan import GpuPlan, GpuStep
 from appliance.model.upgrade.gpu.points import node_points, step_points, unfinished
-from appliance.model.upgrade.gpu.target import Target, node_by_node
+from appliance.model.upgrade.gpu.target import Target
+from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.gpu.look import (
@@ -56,6 +58,8 @@ COMMAND: Final = "gpu upgrade"
 # A driver in a container is compiled on the node; operands start after it.
 PATIENCE_SECONDS: Final = 900.0
 POLL_SECONDS: Final = 2.0
+# An operator that has started writes its DaemonSets one after the other: so long none may change.
+QUIET_SECONDS: Final = 30.0
 
 
 def gpu_upgrade(
@@ -237,20 +241,27 @@ class _Run:
         Raises:
             StepNotVerified: it was not in time.
         """
-        patience = Patience(self._session.clock, PATIENCE_SECONDS)
+        clock, quiet = self._session.clock, 0.0
+        if step.kind == "operator" and self._target.waits:
+            quiet = QUIET_SECONDS
+        patience, since, before = Patience(clock, PATIENCE_SECONDS), clock.monotonic(), None
         while True:
             self._look()
             left = step_points(self._desired, self._observed, self._target, step)
-            if not left:
+            now = gpu_situation(self._desired, self._observed, self._target).templates
+            if left or now != before:
+                since, before = clock.monotonic(), now
+            if not left and clock.monotonic() >= since + quiet:
                 return
+            waited = left[0] if left else "the operator still writes the operands' DaemonSets"
             if patience.is_over():
                 raise StepNotVerified(
-                    f"the upgrade ran, but {left[0]}",
+                    f"the upgrade ran, but {waited}",
                     hint=f"see what is wrong: appliance status; then {AGAIN}",
                     details=left[1:],
                 )
-            self._session.observer.verifying(shown, left[0])
-            self._session.clock.sleep(POLL_SECONDS)
+            self._session.observer.verifying(shown, waited)
+            clock.sleep(POLL_SECONDS)
 
 
 def _not_begun(rest: Sequence[GpuStep]) -> Iterator[str]:

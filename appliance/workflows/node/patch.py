@@ -29,7 +29,7 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import NODE_PATCH
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
-from appliance.model.upgrade.gate import stopping
+from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.install import InstallRequest, install

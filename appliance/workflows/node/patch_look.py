@@ -29,8 +29,8 @@ from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Evidence
-from appliance.model.upgrade.gate import Gate, stopping
 from appliance.model.upgrade.points.etcd import etcd
+from appliance.model.upgrade.points.gate import Gate, stopping
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import look_patiently, require_evidence
 

@@ -354,7 +354,7 @@ class _Run:
         """
         ours = self._mark.reason.startswith(REASON)
         lags = not ours and renewed_later(self._name, observed.cluster)
-        lagging = frozenset({self._name} if lags else ())
+        lagging = self._request.desired.lagging | frozenset({self._name} if lags else ())
         return replace(self._request.desired, lagging=lagging)
 
     def _steps(self) -> tuple[str, ...]:

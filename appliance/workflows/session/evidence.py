@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ class Evidence(Protocol):
 
         Returns:
             The moments; and why they are unknown, or an empty string.
+        """
+
+    def served_ends(self, asked: Sequence[Node]) -> Mapping[str, str]:
+        """Node -> when the certificate ends that its API server shows to this machine (ISO 8601).
+
+        A node that this machine does not reach is left out: it may be behind a jump host.
         """
 
     def of_cluster(self, since_seconds: int, seconds: float) -> Iterator[Found | Unanswered]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,8 @@ class Session:
         evidence: logs and lists for support.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
         read_claimed_volumes: the volumes of Run:ai's claims, by the Kubernetes API.
+        keep_handmade: reads the hand-made settings of nodes, by name, and keeps them for a
+            rehearsal.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -128,3 +130,4 @@ class Session:
     read_claimed_volumes: Callable[[], tuple[ClaimedVolume, ...]] = field(
         default=_missing("read_claimed_volumes"), repr=False
     )
+    keep_handmade: Callable[[Collection[str]], None] = lambda _names: None

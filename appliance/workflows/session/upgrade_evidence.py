@@ -18,8 +18,10 @@ class UpgradeEvidence(Protocol):
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
         """What each member of etcd says of itself."""
 
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
+    def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
         """Save a snapshot of etcd on a node, and restore it once.
+
+        ``keep`` has names of older snapshots that make no room for it.
 
         Raises:
             ClusterError: it was not saved, or not restored.
@@ -37,6 +39,12 @@ class UpgradeEvidence(Protocol):
 
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """The deprecated APIs that somebody asked for."""
+
+    def runai_runtime(self) -> str | Silence | None:
+        """The container runtime in the values of Run:ai's cluster release.
+
+        Empty: they name none; None: there is no such release.
+        """
 
 
 class PackageReader(Protocol):

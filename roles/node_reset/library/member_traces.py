@@ -12,6 +12,7 @@ from pathlib import Path
 from ansible.module_utils.appliance_mounts import below, mounts_of, require_local
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.containerd_pods import ContainerdPods
 from ansible.module_utils.member_folders import (
     FOLDERS,
     KUBELET,
@@ -30,10 +31,10 @@ description:
     links, files and firewall rules.
   - Removes the private keys and logins of a node that served the site, and lets its web server
     forget them; the web server keeps its other services.
-    - Fails where Docker does not list its containers, before the mark is removed.
+    - Fails where Docker or containerd does not list its containers, before the mark is removed.
   - Removes the snapshots of etcd that the tool saved here; each holds every Secret of the cluster.
-  - Docker, its images, other containers, its own rules, programs, packages and everything else
-    stay.
+  - Docker, containerd, their images, other containers, Docker's own rules, programs, packages and
+    everything else stay.
   - Run it after C(kubeadm reset), which leaves much of this, or alone, where kubeadm is missing.
   - Refuses a machine that is not verified to be the node, before any change.
   - Links in the folders' paths are resolved; nothing is deleted while anything is mounted below
@@ -78,6 +79,7 @@ PRIVATE = (
     "etc/appliance/registry/nginx.conf",
     "etc/appliance/registry/login/config.json",
     "etc/appliance/registry/pull/config.json",
+    "etc/appliance/registry/pull/config.json.appliance",
     "etc/appliance/tls/artifacts.crt",
     "etc/appliance/tls/artifacts.key",
     "etc/appliance/tls/artifacts.key.new",
@@ -183,6 +185,14 @@ class Traces:
                 "%d containers of pods still exist (%s): %s; %s"
                 % (len(left), ", ".join(left[:3]), why, STUCK)
             )
+
+    def pods(self, act):
+        """Remove the kubelet's pods of containerd."""
+        pods = ContainerdPods(self._root, self._run, self._which)
+        found = pods.found()
+        self.removed += ["pod %s" % identity[:13] for identity in found]
+        if found and act:
+            pods.remove()
 
     def _pod_containers(self):
         """Return identity -> name of the containers that the kubelet made."""
@@ -356,6 +366,7 @@ def main():
             module.fail_json(msg="%s. Nothing was removed" % why, removed=[])
         traces.units(want["units"], act)
         traces.containers(act)
+        traces.pods(act)
         traces.mounts(act)
         traces.links(act)
         traces.firewall(act)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from pathlib import Path
 
@@ -16,6 +17,9 @@ short_description: Log in to a registry in configuration files of Docker
 description:
   - Sets the login to one registry in each file, which only root can read then. Everything else in
     the files stays. Without a user it removes the login, and a file that has nothing else.
+  - A login to that registry which this module did not set, of a person for example, is copied to a
+    file beside, C(NAME.before-appliance), before it is replaced or removed.
+  - Beside each file C(NAME.appliance) has the digest of the login that was set.
 options:
   registry: {description: "NAME:PORT", type: str, required: true}
   user: {description: Who logs in; empty for no login, type: str, default: ""}
@@ -38,6 +42,7 @@ paths: {description: The files that differed, type: list, returned: always}
 """
 
 PRIVATE = 0o600
+OURS, BEFORE = ".appliance", ".before-appliance"
 LARGEST = 1 << 20
 
 
@@ -77,6 +82,57 @@ def wanted(held, registry, login):
     return found
 
 
+def is_ours(path, registry, entry, login):
+    """Return whether a login was set by this module, or is of the user that logs in now.
+
+    A file of an earlier version of this module has no digest beside it.
+    """
+    auth = str(entry.get("auth") or "") if isinstance(entry, dict) else ""
+    known = held_in(beside(path, OURS)).get(registry)
+    if known is not None:
+        return known == hashlib.sha256(auth.encode()).hexdigest()
+    return login is not None and user_of(auth) == user_of(login)
+
+
+def user_of(auth):
+    """Return the user of a login; the login itself where it is not readable."""
+    try:
+        return base64.b64decode(auth, validate=True).decode().partition(":")[0]
+    except ValueError:
+        return auth
+
+
+def beside(path, end):
+    """Return the path of a file beside another one."""
+    return path.with_name(path.name + end)
+
+
+def keep(path, registry, entry):
+    """Copy a login that is not ours to the file beside; one that was copied before stays there."""
+    copy = beside(path, BEFORE)
+    held = held_in(copy)
+    kept = held.get("auths", {})
+    name, number = registry, 1
+    while name in kept and kept[name] != entry:
+        number += 1
+        name = "%s (%d)" % (registry, number)
+    text = json.dumps({"auths": dict(kept, **{name: entry})}, sort_keys=True)
+    write(copy, text + "\n", mode=PRIVATE)
+
+
+def note(path, registry, login):
+    """Write down the digest of the login that was set; none where it was removed."""
+    mark = beside(path, OURS)
+    known = dict(held_in(mark))
+    known.pop(registry, None)
+    if login is not None:
+        known[registry] = hashlib.sha256(login.encode()).hexdigest()
+    if known:
+        write(mark, json.dumps(known, sort_keys=True) + "\n", mode=PRIVATE)
+    elif mark.exists():
+        mark.unlink()
+
+
 def settle(path, registry, login, check_mode):
     """Change one file; return whether it differed."""
     held = held_in(path)
@@ -86,11 +142,18 @@ def settle(path, registry, login, check_mode):
         return False
     if check_mode:
         return True
-    if not want:
-        path.unlink()
-        return True
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    write(path, json.dumps(want, sort_keys=True) + "\n", mode=PRIVATE)
+    before = held.get("auths", {}).get(registry)
+    differs = before not in (None, want.get("auths", {}).get(registry))
+    if differs and not is_ours(path, registry, before, login):
+        keep(path, registry, before)
+    if want:
+        # The digest comes first: a login without one counts as a person's.
+        note(path, registry, login)
+        write(path, json.dumps(want, sort_keys=True) + "\n", mode=PRIVATE)
+        return True
+    path.unlink()
+    note(path, registry, None)
     return True
 
 

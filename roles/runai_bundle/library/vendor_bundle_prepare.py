@@ -25,7 +25,7 @@ short_description: Carry out the script of a vendor bundle, and look for its ima
 description:
   - Makes the namespace that the vendor's documents ask for, and runs C(prepare_installation.sh)
     with REGISTRY_URL in C(appliance-runai-prepare.service), whose Docker is logged in to the
-    registry.
+    registry. A Docker that does not run is started for it, and stopped afterwards.
   - Then asks the registry for every image of the bundle, by the digest of its configuration, and
     for each of its blobs.
 options:
@@ -71,6 +71,11 @@ PREPARE = """\
 set -eu
 marker=$1
 rm -f "$marker"
+# Where containerd runs the pods, Docker is there for this script alone.
+if ! systemctl --quiet is-active docker.service; then
+    trap 'systemctl stop docker.socket docker.service' EXIT
+    systemctl start docker.service
+fi
 chmod u+x ./prepare_installation.sh
 ./prepare_installation.sh
 printf '%s\\n' "$REGISTRY_URL" > "$marker.new"

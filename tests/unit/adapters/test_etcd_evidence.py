@@ -11,6 +11,7 @@ from appliance.adapters.control_plane.etcd_evidence import EtcdEvidence
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import ClusterError, NodeUnreachable
+from appliance.model.site.etcd_restore import EtcdRestore
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
 from tests import samples
@@ -163,3 +164,41 @@ def test_what_is_no_proof_is_an_error(answer: Answer, words: str) -> None:
 def test_a_reason_that_is_no_word_names_no_file(reason: str) -> None:
     with pytest.raises(ValueError, match="no word"):
         EtcdEvidence(Asked(), "python3").prove(CP1, reason)
+
+
+class Noting(SshNodes):
+    """Fails, and notes the command and its time limit."""
+
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+        self.timeouts: list[float] = []
+
+    def run_as_root(
+        self,
+        node: Node,  # noqa: ARG002
+        script: str,
+        *,
+        stdin: bytes = b"",  # noqa: ARG002
+        timeout: float = 60,
+        or_self: bool = False,  # noqa: ARG002
+    ) -> Answer:
+        self.commands.append(script)
+        self.timeouts.append(timeout)
+        return Answer(1, '{"error": "the scratch etcd ended: out of memory"}', "")
+
+
+def test_the_limits_of_a_restore_are_those_of_the_site_and_the_refusal_names_them() -> None:
+    nodes = Noting()
+    limits = EtcdRestore(seconds=900, memory_mb=4096)
+    with pytest.raises(ClusterError, match="out of memory") as refused:
+        EtcdEvidence(nodes, "python3", limits).prove(CP1, "upgrade")
+    assert nodes.commands == ["python3 - upgrade 900 4096"]
+    assert nodes.timeouts[0] > 900
+    hint = str(refused.value.hint)
+    assert "900 s or 4096 MiB: etcd_restore in site.yml" in hint
+
+
+@pytest.mark.parametrize("given", [{"seconds": 0}, {"memory_mb": 10}, {"seconds": "9"}])
+def test_a_limit_that_allows_no_restore_is_no_setting(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(given))):
+        EtcdRestore(**given)

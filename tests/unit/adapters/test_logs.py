@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,36 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShellNodes:
     program(programs, "journalctl", 'for word in "$@"; do printf "%s\\n" "$word"; done')
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     return ShellNodes(tmp_path)
+
+
+def test_under_containerd_the_kubelets_files_are_listed_and_read(
+    shell: ShellNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags, pods = tmp_path / "flags.env", tmp_path / "pods"
+    flags.write_text('KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///x"')
+    folder = pods / "kube-system_etcd-cp1_0123456789abcdef0123456789abcdef" / "etcd"
+    folder.mkdir(parents=True)
+    old, now = "2020-01-01T00:00:00.1+00:00", time.strftime("%Y-%m-%dT%H:%M:%S.1+00:00")
+    (folder / "0.log").write_text(f"{old} stderr F first\n")
+    (folder / "1.log").write_text(f"{old} stderr F second\n{now} stderr F third\n")
+    (pods / "kube-system_evil;reboot_0123456789ab" / "x").mkdir(parents=True)
+    (pods / "kube-system_evil;reboot_0123456789ab" / "x" / "0.log").write_text("x")
+    monkeypatch.setattr(logs, "_FLAGS", str(flags))
+    monkeypatch.setattr(logs, "_PODS", str(pods))
+    monkeypatch.setattr(
+        logs, "_LOG", re.compile(logs._LOG.pattern.replace("/var/log/pods", str(pods)))
+    )
+    node = SITE.nodes[0]
+    chosen = adapter.containers(shell, node, "kube-system/etcd", None)
+    assert [one.path for one in chosen] == [str(folder / "0.log"), str(folder / "1.log")]
+    assert chosen[1].status.startswith("start 2, last line at 20")
+    whole = [text for _, text, _ in adapter.container_logs(shell, node, chosen, Window(20))]
+    assert whole == [
+        f"{old} stderr F first\n",
+        f"{old} stderr F second\n{now} stderr F third\n",
+    ]
+    hour = [text for _, text, _ in adapter.container_logs(shell, node, chosen, HOUR)]
+    assert hour == ["", f"{now} stderr F third\n"]
 
 
 def test_each_container_of_a_pod_is_read_from_its_own_node(shell: ShellNodes) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from appliance.adapters.local.content import list_releases, load_release
 from appliance.model.bundle.release.gpu_matrix import BRANCHES, branch_of, pair_fault, step_fault
+from appliance.model.bundle.release.gpu_operator_versions import TESTED
 from appliance.model.components.gpu.operator import DRIVER_IMAGES
 from appliance.model.site.runai_settings import Runai
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import BundleEvidence, Silence
-from appliance.model.upgrade.gate import Gate
 from appliance.model.upgrade.gpu.gates import GpuEvidence, gpu_gates
 from appliance.model.upgrade.gpu.observed import GpuNode, GpuSituation
 from appliance.model.upgrade.gpu.plan import Open, order_of, plan_gpu_upgrade
 from appliance.model.upgrade.gpu.target import Target, target_of
+from appliance.model.upgrade.points.gate import Gate
 from tests import samples
 
 WHOLE = BundleEvidence("k8s-1.23.5-r1", mirrored=True)
@@ -36,6 +38,8 @@ def test_nvidia_names_the_pair_of_every_release(release: str) -> None:
     [
         ("22.9.2", "535.183.06", ""),
         ("v22.9.2", "450.216.04", ""),
+        # As a machine with an H100 had it.
+        ("25.10.1", "580.159.04", ""),
         ("22.9.2", "418.226.00", "driver 418.226.00, too old for GPU Operator 22.9.2"),
         ("24.6.1", "525.60.13", "driver 525.60.13, too old for GPU Operator 24.6.1"),
         ("22.9.2", "550.54.15", "driver 550.54.15, which NVIDIA does not name for GPU Operator"),
@@ -188,7 +192,7 @@ OLD = situation("525.60.13", operator="22.9.0")
         (situation("525.60.13", operator="23.3.2"), {}, "gpu-operator", "newer than 22.9.2"),
         (OLD, {"operator": "24.6.1"}, "gpu-operator", "NVIDIA does not upgrade to 24.6.1"),
         (OLD, {"operator": "25.3.4"}, "kubernetes", "runs on 1.29 to 1.33, not on 1.23"),
-        (OLD, {"operator": "23.6.0"}, "kubernetes", "whose range of Kubernetes is not known"),
+        (OLD, {"operator": "1.11.1"}, "kubernetes", "whose range of Kubernetes is not known"),
         (situation("525.60.13", operator=""), {}, "gpu-operator", "no GPU Operator runs"),
         (OLD, {"operator": "1.11.1", "runai": True}, "runai", "1.11 publish nvidia.com/gpu.memory"),
         (
@@ -236,3 +240,26 @@ def test_no_order_is_a_no_go_that_names_both_pairs() -> None:
     stopping = judged(found, operator="23.6.0", gpu={"driver": "container"})
     words = next(gate.sentence() for gate in stopping if gate.name == "matrix")
     assert "driver 450.216.04, too old for GPU Operator 23.6.0" in words
+
+
+def test_every_operator_of_the_matrix_runs_on_some_kubernetes_and_overlaps_the_next() -> None:
+    lines = [line for line in BRANCHES if line in TESTED and TESTED[line].is_range]
+    assert set(BRANCHES) - set(lines) == {"1.9", "1.10", "1.11"}
+    for line, after in pairwise(lines):
+        (low, high), (next_low, next_high) = TESTED[line].kubernetes, TESTED[after].kubernetes
+        assert low <= next_low <= high <= next_high, (line, after)
+        assert set(BRANCHES[line]) & set(BRANCHES[after]), "no driver that both take"
+
+
+@pytest.mark.parametrize(("strategy", "stops"), [("OnDelete", False), ("RollingUpdate", True)])
+def test_values_of_the_sites_own_may_not_let_operands_roll(strategy: str, stops: bool) -> None:
+    own = {"toolkit": {"enabled": True}, "daemonsets": {"updateStrategy": strategy}}
+    overrides = {"gpu_operator": {"gpu_operator_values": own}}
+    site = samples.site(1, 2, gpu={}, role_overrides=overrides)
+    desired = samples.desired(site)
+    wanted = target_of(desired)
+    assert wanted is not None
+    observed = Observed({}, samples.cluster(desired))
+    gates = gpu_gates(desired, observed, wanted, OLD, GpuEvidence(WHOLE))
+    found = next(gate for gate in gates if gate.name == "operands")
+    assert (wanted.waits, found.stops) == (True, stops)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from appliance.model.components.gpu.unmet import gpu
 from appliance.model.state.cluster.pods import TEMPLATE_LABEL, Pod
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
@@ -15,6 +16,7 @@ from appliance.model.upgrade.gpu.points import operator_points
 from appliance.model.upgrade.gpu.target import Target, target_of
 from tests import samples
 from tests.samples_gpu import DRIVER, FABRIC
+from tests.unit.gpu.upgrade_rack import with_nvswitches
 
 MANIFEST = samples.desired(samples.site(gpu={})).manifest
 
@@ -130,3 +132,16 @@ def test_a_pod_of_an_older_template_is_stale(
     stack = replace(cluster.gpu_stack, pods=(pod,), templates=templates)
     found = gpu_situation(desired, Observed({}, replace(cluster, gpu_stack=stack)), target)
     assert (found.nodes["w1"].stale == ("plugin",)) == stale
+
+
+@pytest.mark.parametrize(("version", "words"), [("535.183.06", ""), ("525.60.13", "525.60.13")])
+def test_a_fabric_manager_out_of_step_is_no_converged_node(version: str, words: str) -> None:
+    (desired, _), _ = seen()
+    node = desired.site.node("w1")
+    document = samples.converged(node, desired)
+    with_nvswitches(document, "535.183.06")
+    document["packages"]["installed"]["nvidia-fabricmanager-535"] = f"{version}-1"
+    observed = Observed({"w1": NodeFacts(document)}, samples.cluster(desired))
+    found = [text for text in gpu(node, desired, observed) if text.startswith("fabric manager")]
+    assert bool(found) == bool(words)
+    assert words in " ".join(found)

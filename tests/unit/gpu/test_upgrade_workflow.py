@@ -20,7 +20,6 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.checks.preflight import preflight
-from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.findings import Finding
@@ -28,7 +27,6 @@ from appliance.model.state.nodes.maintenance import ANNOTATION, maintenance_of
 from appliance.model.state.observed import Fault, Observed
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
-from appliance.model.upgrade.gpu.target import digest_of_values, node_by_node
 from tests import samples
 from tests.unit.gpu.upgrade_rack import DRIVER, OPERATOR, Bench, with_nvswitches
 from tests.unit.upgrade.rack import web
@@ -190,45 +188,6 @@ def test_a_pause_waits_for_the_end_of_the_step() -> None:
     assert bench.upgrade().done
 
 
-def test_driver_of_a_container_waits_for_empty_nodes_and_is_settled_at_the_end() -> None:
-    bench = Bench(loaded="515.65.01", driver="container")
-    found = bench.upgrade()
-    assert [step.kind for step in found.plan.steps] == ["operator", "node", "node", "settle"]
-    assert bench.rack.done == ["operator", "operands w1", "operands w2", "operator"]
-    assert not any(step.reboots for step in found.plan.steps)
-    values = [
-        play.inventory["all"]["vars"]["gpu_operator_values"]["daemonsets"].get("updateStrategy")
-        for play in bench.rack.plays
-    ]
-    assert values == ["OnDelete", "OnDelete", "OnDelete", None]
-    release = bench.rack.api.releases[0]
-    assert release.values_sha256 == digest_of_values(bench.desired)
-    assert bench.upgrade().plan.steps == ()
-
-
-def test_a_run_that_was_killed_before_the_end_settles_a_container() -> None:
-    bench = Bench(loaded="515.65.01", driver="container")
-    bench.fails("w2", PlaybookFailed("w2: its driver's pod does not start"))
-    with pytest.raises(PlaybookFailed):
-        bench.upgrade()
-    middle = digest_of_values(node_by_node(bench.desired))
-    assert bench.rack.api.releases[0].values_sha256 == middle
-    again = bench.upgrade()
-    assert [step.kind for step in again.plan.steps] == ["node", "settle"]
-    assert again.plan.proved == ("w1",)
-    assert bench.cordoned == []
-
-
-def test_a_driver_of_the_site_itself_is_left_alone() -> None:
-    bench = Bench(loaded="535.54.03", driver="preinstalled")
-    found = bench.upgrade()
-    # The operator's toolkit restarts Docker, so each node is emptied first.
-    assert [step.kind for step in found.plan.steps] == ["operator", "node", "node", "settle"]
-    assert bench.rack.done == ["operator", "operands w1", "operands w2", "operator"]
-    assert bench.rack.driver_of("w1") == "535.54.03"
-    assert not any(step.reboots for step in found.plan.steps)
-
-
 def test_the_fabric_manager_is_brought_in_step_with_the_driver() -> None:
     bench = Bench()
     with_nvswitches(bench.rack.documents["w1"], "525.60.13")
@@ -324,14 +283,6 @@ def test_a_site_without_gpus_has_nothing_to_upgrade() -> None:
         bench.upgrade()
 
 
-def test_the_values_in_the_middle_differ_only_in_how_pods_are_replaced() -> None:
-    desired = Bench(loaded="515.65.01", driver="container").desired
-    middle, end = digest_of_values(node_by_node(desired)), digest_of_values(desired)
-    assert middle != end
-    assert digest_of_values(node_by_node(Bench().desired)) == digest_of_values(Bench().desired)
-    assert values_digest({}) not in (middle, end)
-
-
 def test_a_bundle_is_read_only_where_it_is_to_be_copied() -> None:
     bench = Bench()
     bench.upgrade(dry_run=True)
@@ -343,33 +294,6 @@ def test_a_bundle_is_read_only_where_it_is_to_be_copied() -> None:
     bench.bundle = None
     with pytest.raises(PreflightFailed, match="--bundle is missing"):
         bench.upgrade()
-
-
-def test_operands_do_not_roll_while_a_node_is_of_an_older_template() -> None:
-    bench = Bench(loaded="515.65.01", driver="container")
-    bench.upgrade()
-    bench.rack._pods(bench.rack.manifest.images["driver:525.60.13-ubuntu20.04"], "0ld", "w1")
-    again = bench.upgrade(dry_run=True)
-    assert [(step.kind, step.nodes) for step in again.plan.steps] == [("node", ("w1",))]
-    assert again.plan.proved == ("w2",)
-
-
-def test_a_pod_that_became_old_meanwhile_stops_before_the_operands_may_roll() -> None:
-    bench = Bench(loaded="515.65.01", driver="container")
-    play = bench.rack.play
-
-    def late(*words: object) -> None:
-        play(*words)  # type: ignore[arg-type]
-        if bench.rack.done[-1] == "operands w2":
-            bench.rack._pods(bench.rack.manifest.images["driver:525.60.13-ubuntu20.04"], "0", "w1")
-
-    bench.rack.play = late  # type: ignore[assignment,method-assign]
-    with pytest.raises(StepNotVerified, match="w1: driver: its pod is not the bundle's"):
-        bench.upgrade()
-    assert bench.rack.done == ["operator", "operands w1", "operands w2"]
-    bench.rack.play = play  # type: ignore[method-assign]
-    assert bench.upgrade().done
-    assert bench.rack.done[3:] == ["operands w1", "operator"]
 
 
 def test_an_install_does_not_upgrade_an_operator_and_names_the_command() -> None:
@@ -388,3 +312,22 @@ def test_an_install_does_not_upgrade_an_operator_and_names_the_command() -> None
     after = Observed(bench.rack.look(bench.desired.site.nodes).node_facts, bench.rack.cluster)
     checks = {one.check for one in preflight(bench.desired, after.node_facts, after)}
     assert "gpu_operator_upgrade" not in checks
+
+
+def test_pods_that_cannot_be_moved_give_the_node_back_and_stop_the_rest() -> None:
+    bench = Bench()
+    bench.drain.pods["w1"] = [web("w1")]
+    play = bench.rack.play
+
+    def close(*words: object) -> None:
+        bench.drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0)]
+        play(*words)  # type: ignore[arg-type]
+
+    bench.rack.play = close  # type: ignore[assignment,method-assign]
+    with pytest.raises(StepNotVerified, match="has allowed no disruption") as stopped:
+        bench.upgrade()
+    assert bench.cordoned == []
+    assert bench.rack.done == ["operator"]
+    assert stopped.value.details[-1] == "not begun: w2"
+    bench.drain.budgets = []
+    assert bench.upgrade().done

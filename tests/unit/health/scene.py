@@ -9,6 +9,7 @@ from typing import Any
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.components.runai.backend_certificate import BackendCertificate, Link
 from appliance.model.site.settings import Node
+from appliance.model.site.shared_storage import PROVISIONER
 from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterNode,
@@ -35,6 +36,12 @@ GROUPS = {
     "cp1": ["control_plane", "services"],
     "w1": ["gpu_workers", "system_nodes"],
     "w2": ["cpu_workers", "system_nodes"],
+}
+
+# What the API holds of shared storage, where a case says so.
+STORED = {
+    "none": ClusterStorage(),
+    "left over": ClusterStorage(is_class=True, provisioner=PROVISIONER, provisioner_ready=True),
 }
 
 
@@ -110,7 +117,7 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
         found.pods,
         case.get("version", found.version),
         found.pod_network,
-        storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
+        storage=STORED.get(case.get("storage", ""), found.storage),
         prerequisites=_prerequisites(case.get("prerequisites", {})),
         releases=tuple(
             HelmRelease(space, name, "deployed", vendor_defaults=None if of is None else tuple(of))

@@ -205,3 +205,43 @@ def test_what_needs_somebody_is_due(kind: Any, days: float, counts: bool, is_due
 
 def test_what_is_unknown_is_never_due() -> None:
     assert due([Ending("licence", "site", "x", None, "nobody tells")], NOW, 3650) == ()
+
+
+SHOWN = {"cp1": at(200)}
+
+
+@pytest.mark.parametrize(
+    ("days", "what", "doubted"),
+    [
+        ({"server": 364.5}, racks.SERVER, ""),
+        ({"server": 365.9}, racks.SERVER, ""),
+        ({"server": 367}, racks.SERVER, "a certificate of kubeadm lasts 365 days"),
+        ({"kubelet": 900}, racks.KUBELET, "a certificate of kubeadm lasts 365 days"),
+        ({"ca": 3650}, racks.CA, ""),
+        ({"ca": 9000}, racks.CA, "an authority of kubeadm lasts 3650 days"),
+        ({"server": 300}, racks.SERVER, ""),
+    ],
+)
+def test_a_date_beyond_what_kubeadm_gives_is_only_what_the_node_says(
+    days: dict[str, float], what: str, doubted: str
+) -> None:
+    found = listed(facts=document(**days), epoch=NOW)
+    assert named(found, what).doubt == doubted
+
+
+def test_a_certificate_outlives_no_authority_that_other_nodes_tell() -> None:
+    site = samples.site(3)
+    other = document(ca=100)
+    look = Look({"cp1": NodeFacts(document(server=300)), "cp2": NodeFacts(other)}, ())
+    found = horizon(site, samples.desired(site).release, Seen(look, epoch=NOW))
+    (forged,) = (one for one in found if (one.where, one.what) == ("cp1", racks.SERVER))
+    assert "the cluster's authority ends on" in forged.doubt
+
+
+def test_the_certificate_that_the_api_server_shows_is_listed_and_the_other_date_doubted() -> None:
+    found = listed(facts=document(server=300), epoch=NOW, served=SHOWN)
+    assert "shows a certificate that ends on" in named(found, racks.SERVER).doubt
+    served = named(found, "API server, as served")
+    assert (round(served.left(NOW) or 0), served.counts, served.doubt) == (200, True, "")
+    same = listed(facts=document(server=200), epoch=NOW, served=SHOWN)
+    assert named(same, racks.SERVER).doubt == ""

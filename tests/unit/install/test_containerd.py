@@ -84,6 +84,7 @@ def rendered(**changes: Any) -> dict[str, Any]:
     constants = yaml.safe_load((ROLE / "vars/main.yml").read_text())
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
     asked = {"containerd_sandbox_image": "r:5000/pause:3.7", "containerd_registry": "r:5000"}
+    constants["__containerd_nvidia_runtime"] = ""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
     environment.filters |= {"comment": lambda text: f"# {text}", "to_json": json.dumps}
     template = environment.from_string((ROLE / "templates/config.toml.j2").read_text())
@@ -100,6 +101,16 @@ def test_the_configuration_says_what_the_defaults_of_containerd_have_otherwise()
     runc = plugin["containerd"]["runtimes"]["runc"]
     assert runc["options"] == {"SystemdCgroup": True}
     assert plugin["registry"] == {"config_path": "/etc/containerd/certs.d"}
+
+
+def test_containers_get_gpus_by_default_only_where_nvidias_runtime_is() -> None:
+    assert "default_runtime_name" not in rendered()["plugins"][CRI]["containerd"]
+    path = "/usr/bin/nvidia-container-runtime"
+    found = rendered(__containerd_nvidia_runtime=path)["plugins"][CRI]
+    assert found["containerd"]["default_runtime_name"] == "nvidia"
+    nvidia = found["containerd"]["runtimes"]["nvidia"]
+    assert nvidia["options"] == {"BinaryName": path, "SystemdCgroup": True}
+    assert found["cni"]["bin_dir"] == "/opt/cni/bin"
 
 
 def test_a_login_of_the_registry_is_in_it_whatever_its_characters() -> None:

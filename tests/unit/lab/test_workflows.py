@@ -14,6 +14,7 @@ from appliance.lab.layout import RunningNode, SysctlChange
 from appliance.lab.site.site import VENDOR_BUNDLE, LabExtras, LabSite
 from appliance.lab.up import LabUpPorts, LabUpRequest, lab_up
 from appliance.model.programs import PROGRAMS
+from appliance.model.rehearsal.likeness import Likeness
 
 
 @dataclass
@@ -99,6 +100,9 @@ class FakeMachine:
     def write(self, directory: Path, site: LabSite) -> None:
         self.done.append("site")
         self.sites[directory] = site
+
+    def keep_likeness(self, directory: Path, like: Likeness) -> None:
+        self.done.append(f"{directory.name} is like {like.site}")
 
     def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
         return () if self.sites[directory] == site else ("hosts.yml: another lab",)

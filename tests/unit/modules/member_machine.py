@@ -90,13 +90,14 @@ class Machine:
         # What others make of the rules between our look and our change, in turn.
         self.meanwhile: list[Callable[[str], str]] = []
         self.containers: dict[str, str] = {}
+        self.pods: list[str] = []
         self.stuck: set[str] = set()
         self.hangs = False
 
     def __call__(self, argv: list[str], data: str | None = None) -> tuple[int, str, str]:
         self.called.append(argv)
-        if argv[0] == "docker":
-            return self.docker(argv)
+        if argv[0] in ("docker", "crictl"):
+            return self.docker(argv) if argv[0] == "docker" else self.crictl(argv)
         if argv[0] == "systemctl":
             return self.systemctl(argv)
         if argv[0] in ("umount", "rm"):
@@ -139,6 +140,16 @@ class Machine:
             if one not in self.stuck:
                 del self.containers[one]
         return (1, "", "could not kill container: tried to kill") if self.stuck else (0, "", "")
+
+    def crictl(self, argv: list[str]) -> tuple[int, str, str]:
+        """Sandboxes by identity; those in ``stuck`` cannot be removed."""
+        if self.hangs:
+            return 124, "", "crictl pods did not end within 180 s"
+        if argv[1] == "pods":
+            return 0, "".join(f"{one}\n" for one in self.pods), ""
+        if argv[1] == "rmp":
+            self.pods = [one for one in self.pods if one in self.stuck or one not in argv]
+        return (1, "", "context deadline exceeded") if self.stuck else (0, "", "")
 
     def on_disk(self, argv: list[str]) -> tuple[int, str, str]:
         """Unmounting is left out of the kernel's list; deleting is done."""

@@ -70,6 +70,22 @@ def test_only_the_latest_of_its_kind_are_kept(monkeypatch: pytest.MonkeyPatch) -
     assert other.exists()
 
 
+def test_the_first_snapshot_of_an_upgrade_that_goes_on_is_never_pushed_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole(monkeypatch)
+    etcd.SNAPSHOTS.mkdir()
+    first = etcd.SNAPSHOTS / "20260101T000000Z-upgrade.db"
+    first.write_text("before the first change")
+    for day in range(2, 9):
+        (etcd.SNAPSHOTS / f"2026010{day}T000000Z-upgrade.db").write_text("")
+    for _ in range(3):
+        etcd.snapshot("upgrade", [first.name])
+    assert first.read_text() == "before the first change"
+    kept = set(etcd.SNAPSHOTS.glob("*-upgrade.db")) - {first}
+    assert len(kept) <= etcd.KEPT
+
+
 def test_the_one_just_written_is_kept_even_when_the_clock_was_set_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -56,6 +56,18 @@ def test_a_container_that_ended_is_reported_with_its_last_line() -> None:
     ]
 
 
+def test_under_containerd_its_ended_containers_are_named() -> None:
+    listed = """{"containers": [
+      {"state": "CONTAINER_EXITED", "metadata": {"name": "etcd"}},
+      {"state": "CONTAINER_EXITED", "metadata": {"name": "etcd"}},
+      {"state": "CONTAINER_RUNNING", "metadata": {"name": "kube-scheduler"}}]}"""
+
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        return (0, listed, "") if argv[0] == "crictl" else (127, "", "docker: not found")
+
+    assert kubeadm_run.container_faults(run) == ["container etcd ended: see /var/log/pods"]
+
+
 def test_a_docker_that_does_not_answer_is_a_reason() -> None:
     faults = kubeadm_run.container_faults(lambda _argv: (1, "", "is the daemon running?\n"))
     assert faults == ["Docker does not answer: is the daemon running?"]

@@ -227,6 +227,7 @@ def test_what_a_server_leaves_is_what_the_roles_put_there(traces: ModuleType) ->
         known["__container_registry_front_configuration"],
         *(f"{folder}/config.json" for folder in logins),
         *pulls,
+        *(f"{path}.appliance" for path in pulls),
         *(f"{stem}{end}" for stem in stems for end in (".crt", ".key", ".key.new")),
     }
     assert set(SERVED) < {*traces.CONFIGURATION, *traces.PRIVATE}

@@ -118,7 +118,7 @@ def test_the_kubelets_certificate_and_key_in_one_file(root: Path) -> None:
     assert (entry["subject"], entry["key_matches"]) == ("CN=system:node:w1", True)
 
 
-def test_the_site_ca_is_known_as_a_file_to_the_system_and_to_docker(root: Path) -> None:
+def test_the_site_ca_is_known_as_a_file_to_the_system_and_to_each_runtime(root: Path) -> None:
     certificate, pem, _ = _pair("site CA")
     _, other, _ = _pair("another CA")
     digest = certificate.fingerprint(hashes.SHA256()).hex()
@@ -128,6 +128,7 @@ def test_the_site_ca_is_known_as_a_file_to_the_system_and_to_docker(root: Path) 
             "/etc/appliance/ca.crt": pem,
             "/etc/docker/certs.d/registry.rack.test:5000/ca.crt": pem,
             "/etc/docker/certs.d/empty.example:5000/readme": b"",
+            "/etc/containerd/certs.d/registry.rack.test:5000/ca.crt": pem,
             "/etc/ssl/certs/ca-certificates.crt": other + pem,
         },
     )
@@ -136,6 +137,7 @@ def test_the_site_ca_is_known_as_a_file_to_the_system_and_to_docker(root: Path) 
         "site_ca_not_after": "2027-01-05T10:00:00Z",
         "system": True,
         "docker": {"registry.rack.test:5000": digest, "empty.example:5000": None},
+        "containerd": {"registry.rack.test:5000": digest},
     }
     (root / "etc/ssl/certs/ca-certificates.crt").write_bytes(other)
     assert _look(root)["trust"]["system"] is False

@@ -36,7 +36,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def _certificate(folder: Path, name: str) -> Path:
+def make_certificate(folder: Path, name: str) -> Path:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -66,7 +66,7 @@ def _certificate(folder: Path, name: str) -> Path:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """An address, and the CA that vouches for it."""
-    certificate = _certificate(tmp_path, "served")
+    certificate = make_certificate(tmp_path, "served")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -107,7 +107,7 @@ def test_an_answer_that_is_no_success(served: tuple[str, Path]) -> None:
 
 
 def test_a_service_that_another_ca_vouches_for(served: tuple[str, Path], tmp_path: Path) -> None:
-    found = _ask(f"{served[0]}/v2/", _certificate(tmp_path, "another"))
+    found = _ask(f"{served[0]}/v2/", make_certificate(tmp_path, "another"))
     assert (found["ok"], found["code"]) == (False, None)
     assert "self-signed certificate" in found["error"].replace("self signed", "self-signed")
 
@@ -176,7 +176,7 @@ def test_a_service_is_asked_at_an_address_under_a_ca_that_is_no_file(
     url = f"{address.replace('127.0.0.1', 'localhost')}/v2/"
     asked = wire.Question(url, "/no/such/file", pem=ca.read_text(), at="127.0.0.1")
     assert wire.https_answer(_source(), "k", asked)["ok"]
-    other = _certificate(ca.parent, "other").read_text()
+    other = make_certificate(ca.parent, "other").read_text()
     refused = wire.https_answer(_source(), "k", asked._replace(pem=other))
     assert refused["code"] is None
     assert "certificate" in refused["error"]

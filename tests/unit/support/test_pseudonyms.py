@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -148,3 +149,51 @@ def test_what_stands_for_what_is_kept_for_the_site() -> None:
     names.replace("cp1 has 198.18.7.11")
     assert names.used["cp1"] == "node-01"
     assert set(names.used) == {"cp1", "198.18.7.11"}
+
+
+def in_base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "inner", "told"),
+    [
+        (in_base64("cp1.rack.test"), 1, "node-01.zone1.example"),
+        (in_base64('{"server": "registry.rack.test:5000"}'), 1, "registry.zone1.example:5000"),
+        (in_base64(in_base64("by ada at time.customer.test")), 2, "by name-01 at host1.example"),
+        (in_base64("cp1.rack.test").rstrip("="), 1, "node-01.zone1.example"),
+        (in_base64("line\n\tcp1.rack.test\n"), 1, "node-01.zone1.example"),
+    ],
+)
+def test_a_name_in_base64_is_replaced_and_coded_again(text: str, inner: int, told: str) -> None:
+    found = pseudonyms().replace(f'"data": "{text}" end')
+    assert text not in found
+    assert found.startswith('"data": "')
+    assert found.endswith('" end')
+    word = found.split('"')[3]
+    for _ in range(inner):
+        word = b64decode(word + "=" * (-len(word) % 4)).decode()
+    assert told in word
+    assert "rack.test" not in word
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/etc/kubernetes/Manifests/KubeApiserver",
+        in_base64("nothing of a customer"),
+        b64encode(bytes(range(48))).decode(),
+        "NVIDIA-A100-SXM4-80GB Standard_Name",
+    ],
+)
+def test_other_words_that_look_like_base64_stay(text: str) -> None:
+    assert pseudonyms().replace(text) == text
+
+
+@pytest.mark.parametrize("written", ["time.b\xfccher.test", "time.xn--bcher-kva.test"])
+def test_a_name_is_replaced_in_punycode_and_out_of_it(written: str) -> None:
+    site = samples.site(3, 2, ntp_servers=["time.xn--bcher-kva.test"])
+    found = Pseudonyms(KEY, names_of(site, (), ["j\xfcrgen"], KEY), kept_ranges(site))
+    assert found.replace(f"from {written} by j\xfcrgen or xn--jrgen-kva") == (
+        "from host1.example by name-01 or name-01"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b32encode, b64encode, urlsafe_b64encode
 from html import escape
 from time import process_time
 from unicodedata import normalize
@@ -14,6 +14,7 @@ import pytest
 from appliance.model.support.redaction import LONGEST_LINE, Known, Redactor, redacted
 from appliance.model.support.rules import is_secret_name
 from tests.unit.support.secrets import CANARY, CLASSES, HARMLESS
+from tests.unit.support.unusual import UNUSUAL
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -70,6 +71,67 @@ def test_an_exact_value_is_known_again_in_every_form(before: int) -> None:
         assert "[redacted: vault]" in told, text
         assert "ncommo" not in told
     assert Redactor(known).whole("a short word") == "a short word"
+
+
+@pytest.mark.parametrize("stamp", ["", "2026-11-26T10:00:00.123456789Z "])
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_a_secret_in_an_unusual_form_is_taken_out(name: str, stamp: str) -> None:
+    text = "".join(f"{stamp}{line}\n" for line in UNUSUAL[name].split("\n"))
+    text = text.replace("CANARY", HIDDEN)
+    told = Redactor().whole(text)
+    assert HIDDEN not in told
+    for size in (1, 5, 17):
+        stream = Redactor()
+        pieces = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        assert "".join([*pieces, stream.end()]) == told, size
+
+
+@pytest.mark.parametrize("name", [name for name in UNUSUAL if "x: 1" in UNUSUAL[name]])
+def test_what_stands_below_such_a_form_stays(name: str) -> None:
+    assert "x: 1" in Redactor().whole(UNUSUAL[name].replace("CANARY", HIDDEN))
+
+
+HIDDEN = "Tr0ub4dor3-and"
+OCTETS = HIDDEN.encode()
+CODED = {
+    "base64": b64encode(OCTETS),
+    "base64 of a line": b64encode(OCTETS + b"\n"),
+    "base64 of base64": b64encode(b64encode(OCTETS)),
+    "base64 of base64 of JSON": b64encode(b64encode(f'{{"a": "{HIDDEN}"}}'.encode())),
+    "base64 of UTF-16": b64encode(HIDDEN.encode("utf-16-le")),
+    "base64 of UTF-16, high byte first": b64encode(HIDDEN.encode("utf-16-be")),
+    "base32": b32encode(OCTETS),
+    "base32 of more": b32encode(b"xy" + OCTETS + b"z"),
+    "hex in capitals": OCTETS.hex().upper().encode(),
+    "hex with colons": OCTETS.hex(":").encode(),
+    "percent": "".join(f"%{byte:02x}" for byte in OCTETS).encode(),
+    "escapes": "".join(f"\\x{byte:02x}" for byte in OCTETS).encode(),
+    "escapes of JSON": "".join(f"\\u{byte:04x}" for byte in OCTETS).encode(),
+    "octal": "".join(f"\\{byte:03o}" for byte in OCTETS).encode(),
+    "entities": "".join(f"&#{byte};" for byte in OCTETS).encode(),
+    "look-alikes": HIDDEN.replace("o", "\u043e").replace("a", "\u0430").encode(),
+}
+
+
+@pytest.mark.parametrize("name", CODED)
+def test_a_known_value_is_found_in_every_alphabet(name: str) -> None:
+    text = CODED[name].decode()
+    told = Redactor(Known([HIDDEN])).whole(f"note {text} end")
+    assert text not in told
+    assert "[redacted: vault]" in told
+    assert told.startswith("note ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u041f\u043e\u043b\u044c\u0437\u043e\u0432\u0430\u0442\u0435\u043b\u044c",
+        "\u0395\u03bb\u03bb\u03ac\u03b4\u03b1: w1",
+        "G\xf6teborg",
+    ],
+)
+def test_a_word_of_another_language_keeps_its_letters(text: str) -> None:
+    assert Redactor().whole(text) == text
 
 
 AWKWARD = "Ab<9'x&\"y\\Zü+/ 7q tail"

@@ -24,13 +24,22 @@ from appliance.model.upgrade.evidence import (
 from appliance.model.upgrade.gates import gates, stopping
 from appliance.model.upgrade.handmade.loss import Loss
 from tests import samples
-from tests.unit.upgrade.situations import HOPS, NEW
+from tests.unit.upgrade.situations import HOPS, NEW, NEXT
 
 GB = 1000**3
 EPOCH = 1_700_000_000.0
 MASTERS, WORKERS = 3, 2
 NAMES = {
-    *("bundle", "images", "runai", "gpu-operator", "deprecated-apis", "dropped", "nodes"),
+    *(
+        "bundle",
+        "images",
+        "runai",
+        "runai-runtime",
+        "gpu-operator",
+        "deprecated-apis",
+        "dropped",
+        "nodes",
+    ),
     *("budgets", "certificates", "disk", "time", "etcd", "snapshot"),
 }
 
@@ -80,7 +89,7 @@ class Scene:
         self.facts = facts_of(self.site)
         self.cluster = samples.cluster(samples.desired(self.site))
         self.evidence = Evidence(
-            bundle=BundleEvidence(NEW, mirrored=True),
+            bundles={NEW: BundleEvidence(NEW, mirrored=True), NEXT: BundleEvidence(NEXT)},
             absent_images={node.name: () for node in self.site.cluster_members},
             etcd=tuple(member(number) for number in (1, 2, 3)),
             snapshot=SnapshotProof("cp1", "/a.db", "ab", 9, 990, 400, "cd"),
@@ -88,6 +97,8 @@ class Scene:
             losses=(),
             deprecated=(),
             runai=None,
+            runtimes_change=False,
+            runai_runtime=None,
             window_seconds=3600.0,
             image_bytes=GB,
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from appliance.adapters.local.content import load_release
+from appliance.adapters.ssh.call import Answer
 from appliance.errors import ApplianceError
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.node.drain import DrainView
@@ -16,46 +17,60 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.cluster.pods import Budget, Pod, PodOnNode
 from appliance.model.state.desired import Desired
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, stands_as_ours
+from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, Silence, SnapshotProof
 from appliance.model.upgrade.losses import Documents
-from appliance.model.upgrade.observed import PARTS
+from appliance.model.upgrade.observed import PARTS, node_versions, skew
 from appliance.model.upgrade.path import hop_of
 from appliance.model.upgrade.plan import UpgradeOptions
 from appliance.workflows.cluster.upgrade import upgrade
 from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResult
+from appliance.workflows.cluster.upgrade_supply import Supply
 from tests import samples
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 from tests.sessions import fake_session
 from tests.unit.upgrade import handmade
 
-OLD, NEW = "k8s-1.23.5-r1", "k8s-1.23.17-r1"
-OLD_TAG, TAG = "v1.23.5", "v1.23.17"
-HOPS = {name: hop_of(load_release(name)) for name in (OLD, NEW)}
+OLD, NEW, NEXT = "k8s-1.23.5-r1", "k8s-1.23.17-r1", "k8s-1.24.17-r1"
+OLD_TAG, TAG, NEXT_TAG = "v1.23.5", "v1.23.17", "v1.24.17"
+TAGS = {OLD: OLD_TAG, NEW: TAG, NEXT: NEXT_TAG}
+DIGESTS = {NEW: samples.BUNDLE_DIGEST, NEXT: "cd" * 32}
+HOPS = {name: hop_of(load_release(name)) for name in (OLD, NEW, NEXT)}
 KUBEADM = {"path": "bin/kubeadm", "sha256": "ad" * 32, "size": 1}
 
+CRICTL = {"path": "bin/crictl", "sha256": "ae" * 32, "size": 1}
 
-def manifest() -> BundleManifest:
-    """The bundle of the new release."""
-    images = {name.replace(OLD_TAG, TAG): digest for name, digest in samples.IMAGES.items()}
+
+def manifest(release: str = NEW) -> BundleManifest:
+    """The bundle of a new release."""
+    tag, runtime = TAGS[release], "containerd" if release == NEXT else "docker.io"
+    images = {name.replace(OLD_TAG, tag): digest for name, digest in samples.IMAGES.items()}
     kubeadm = {
         "name": "kubeadm",
         "kind": "binary",
-        "version": "1.23.17",
+        "version": tag.removeprefix("v"),
         "source": {"kind": "go", "ref": "k8s.io", "verified": "go.sum"},
     }
     return BundleManifest.parse(
         {
             "schema": 1,
-            "release": NEW,
+            "release": release,
             "os": "debian-12",
             "architecture": "amd64",
             "tool_version": "0.1.0",
             "created": "2026-01-01T00:00:00Z",
-            "artifacts": [{**kubeadm, **KUBEADM, "standin": False}],
+            "artifacts": [
+                {**kubeadm, **KUBEADM, "standin": False},
+                {**kubeadm, **CRICTL, "name": "crictl", "standin": False},
+            ],
             "images": images,
-            "packages": {"docker.io": "20.10.24", "chrony": "4.3", "nginx-light": "1.22"},
-            "package_roots": {"runtime": ["docker.io"], "time": ["chrony"]},
-            "files": [{"path": "apt/Packages", "sha256": samples.INDEX_DIGEST, "size": 1}, KUBEADM],
+            "packages": {runtime: "1.6.20", "chrony": "4.3", "nginx-light": "1.22"},
+            "package_roots": {"runtime": [runtime], "time": ["chrony"]},
+            "files": [
+                {"path": "apt/Packages", "sha256": samples.INDEX_DIGEST, "size": 1},
+                KUBEADM,
+                CRICTL,
+            ],
         }
     )
 
@@ -91,31 +106,69 @@ class UpgradeRack(FakeRack):
         assert isinstance(self.cluster, Cluster)
         return self.cluster
 
+    def read_as_root(self, *_words: Any, **_more: Any) -> Answer:
+        return Answer(44, "", "no such file")
+
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
+        if play.playbook == "kubernetes_runtime":
+            changing = play.inventory["all"]["children"]["appliance_kubernetes_runtime"]["hosts"]
+            assert tuple(changing) == play.limit
+            self.plays.append(play)
+            self._each(play, self._runtime)
+            return
         if play.playbook != "kubernetes_upgrade":
             self.done.append(play.playbook)
             super().play(play, on_task)
+            if play.playbook == "artifacts":
+                services = self.documents[self.desired.site.services_node.name]
+                everything = str(play.inventory["all"]["vars"])
+                digest = next(one for one in DIGESTS.values() if one in everything)
+                services["artifacts"]["bundle_digest"] = digest
             return
         groups = play.inventory["all"]["children"]
         kubeadm = list(groups["appliance_kubeadm_upgrade"]["hosts"])
         kubelets = list(groups["appliance_kubelet_upgrade"]["hosts"])
         hosts = play.inventory["all"]["hosts"]
+        self.plays.append(play)
+        tag = TAGS[_release_of(play)]
+
+        def renew(name: str) -> None:
+            if name in kubeadm:
+                self._kubeadm(name, hosts[name]["kubernetes_upgrade_action"], tag)
+            if name in kubelets:
+                self._kubelet(name, tag)
+
+        self._each(play, renew)
+
+    def _each(self, play: Play, change: Callable[[str], None]) -> None:
         failed: ApplianceError | None = None
         for name in play.limit:
             if name in self.fail_on:
                 failed = self.fail_on.pop(name)
                 continue
-            if name in kubeadm:
-                self._kubeadm(name, hosts[name]["kubernetes_upgrade_action"])
-            if name in kubelets:
-                self._kubelet(name)
+            change(name)
+            versions = {
+                n: node_versions(self.desired.site.node(n), self._seen()) for n in self.api.nodes
+            }
+            assert skew({n: one for n, one in versions.items() if one}) == ()
         if failed:
             raise failed
 
-    def _kubeadm(self, name: str, action: str) -> None:
+    def _seen(self) -> Observed:
+        return Observed({}, self.api)
+
+    def _runtime(self, name: str) -> None:
+        self.done.append(f"runtime {name}")
+        node = self.api.nodes[name]
+        assert node.unschedulable, "a runtime is changed on an emptied node only"
+        assert node.version < NEXT_TAG, "before the kubelet of the release"
+        changed = replace(node, runtime="containerd://1.6.20")
+        self.cluster = replace(self.api, nodes={**self.api.nodes, name: changed})
+
+    def _kubeadm(self, name: str, action: str, tag: str = TAG) -> None:
         self.done.append(f"{action} {name}")
         pods = tuple(
-            running(pod, TAG)
+            running(pod, tag)
             if (pod.node == name and pod.app in PARTS)
             or (action == "apply" and pod.app == "kube-proxy")
             else pod
@@ -123,11 +176,17 @@ class UpgradeRack(FakeRack):
         )
         self.cluster = replace(self.api, pods=pods)
 
-    def _kubelet(self, name: str) -> None:
+    def _kubelet(self, name: str, tag: str = TAG) -> None:
         self.done.append(f"kubelet {name}")
         node = self.api.nodes[name]
         assert node.unschedulable, "a kubelet is renewed on an emptied node only"
-        self.cluster = replace(self.api, nodes={**self.api.nodes, name: replace(node, version=TAG)})
+        assert not (tag == NEXT_TAG and node.runtime.startswith("docker")), "it runs no Docker"
+        self.cluster = replace(self.api, nodes={**self.api.nodes, name: replace(node, version=tag)})
+
+
+def _release_of(play: Play) -> str:
+    version = play.inventory["all"]["vars"].get("kubernetes_upgrade_version")
+    return NEXT if version == NEXT_TAG.removeprefix("v") else NEW
 
 
 class RackDrain:
@@ -213,8 +272,8 @@ class FakeEvidence:
             for n, node in enumerate(asked, 1)
         )
 
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
-        self.rack.done.append(f"snapshot {node.name} {reason}")
+    def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
+        self.rack.done.append(" ".join(("snapshot", node.name, reason, *keep)))
         if self.fails:
             raise self.fails
         return SnapshotProof(node.name, "/snapshots/1.db", "ab" * 32, 1, 7, 3, "cd" * 32)
@@ -233,6 +292,9 @@ class FakeEvidence:
         assert found.kubelet_configuration == handmade.KUBELET
         self.carried.append((kubelet, cluster))
 
+    def runai_runtime(self) -> str | Silence | None:
+        return None
+
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         return self.uses
 
@@ -240,9 +302,10 @@ class FakeEvidence:
 class Bench:
     """A rack, and the command that upgrades it."""
 
-    def __init__(self, masters: int = 1, workers: int = 2) -> None:
-        site = samples.site(masters, workers, appliance_release=NEW)
-        self.desired = Desired(site, load_release(NEW), manifest(), samples.BUNDLE_DIGEST)
+    def __init__(self, masters: int = 1, workers: int = 2, to: str = NEW) -> None:
+        site = samples.site(masters, workers, appliance_release=to)
+        self.to = to
+        self.desired = Desired(site, load_release(to), manifest(to), DIGESTS[to])
         self.rack = UpgradeRack(self.desired)
         self.drain = RackDrain(self.rack)
         self.journal = FakeJournal()
@@ -255,7 +318,20 @@ class Bench:
         self.asked: list[UpgradeResult] = []
         self.answer = True
 
-    def upgrade(self, to: str = NEW, **more: Any) -> UpgradeResult:
+    @property
+    def supplies(self) -> dict[str, Supply]:
+        """The bundles that are at hand, or on the services node."""
+        found = {}
+        first = self.bundle.manifest if self.bundle else self.desired.manifest
+        others = [manifest(name) for name in (NEW, NEXT)] if self.to == NEXT else []
+        for one in [*others, *([first] if first else [])]:
+            digest = DIGESTS.get(one.release, samples.BUNDLE_DIGEST)
+            bundle = FakeBundle(one) if self.bundle else None
+            found[one.release] = Supply(load_release(one.release), one, digest, None, bundle)
+        return found
+
+    def upgrade(self, to: str = "", **more: Any) -> UpgradeResult:
+        to = to or self.to
         asked_of = more.pop("confirm", lambda _found: self.answer)
         choose = more.pop("choose_release", self.chosen.append)
 
@@ -268,12 +344,14 @@ class Bench:
             for key in ("dry_run", "allow_outage", "accepted", "pausing")
             if key in more
         }
+        more_supplies = more.pop("supplies", None)
         request = UpgradeRequest(
             self.desired,
             HOPS,
             UpgradeOptions(to, **more),
             run("cluster upgrade"),
-            measured={NEW: load_release(NEW).measured},
+            supplies=more_supplies if more_supplies is not None else self.supplies,
+            measured={name: load_release(name).measured for name in (NEW, NEXT)},
             **changes,
         )
         session = fake_session(

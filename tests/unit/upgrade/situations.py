@@ -7,9 +7,10 @@ from typing import Any
 
 from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.model.state.upgrade import REASON, UpgradeMark
+from appliance.model.upgrade.moves.steps import OUT, UpgradeStep
 from appliance.model.upgrade.observed import PARTS, NodeVersions
 from appliance.model.upgrade.path import Hop
-from appliance.model.upgrade.plan import Situation, UpgradeStep
+from appliance.model.upgrade.plan import Situation
 from appliance.model.upgrade.versions import Version
 
 OLD, NEW, NEXT = "k8s-1.23.5-r1", "k8s-1.23.17-r1", "k8s-1.24.17-r1"
@@ -72,12 +73,12 @@ def situation(case: Mapping[str, Any]) -> Situation:
     }
     to = case.get("under_way")
     mark = UpgradeMark(to, "2026-01-01T00:00:00+00:00", "ada on laptop") if to else None
-    return Situation(nodes, away, mark, case.get("mirrored", ""))
+    return Situation(nodes, away, mark, case.get("mirrored", ""), leader=case.get("leader", ""))
 
 
 def words(step: UpgradeStep) -> str:
     """A step as cases write it."""
     if step.kind == "control_plane":
         return f"{step.action} {step.nodes[0]}"
-    nodes = " ".join(step.nodes) if step.kind == "nodes" else ""
+    nodes = " ".join(step.nodes) if step.kind in OUT else ""
     return f"{step.kind.removeprefix('kubernetes_')} {nodes}".strip()

@@ -49,18 +49,72 @@ Found = list[tuple[str, str, str]]
 CASES: list[tuple[str, list[Callable[[Scene], None]], Found]] = [
     ("everything is well", [], []),
     # Bundle and images.
-    ("the bundle was not looked at", [asked(bundle=LATE)], [(UNKNOWN, "bundle", "")]),
+    ("the bundle was not looked at", [asked(bundles={NEW: LATE})], [(UNKNOWN, "bundle", "")]),
     (
         "the bundle of another release",
-        [asked(bundle=BundleEvidence(NEXT))],
+        [asked(bundles={NEW: BundleEvidence(NEXT)})],
         [(STOP, "bundle", "")],
     ),
     (
         "a bundle with a damaged file",
-        [asked(bundle=BundleEvidence(NEW, ("bin/kubeadm: another sha256",)))],
+        [asked(bundles={NEW: BundleEvidence(NEW, ("bin/kubeadm: another sha256",))})],
         [(STOP, "bundle", "")],
     ),
-    ("a bundle that is mirrored by the run", [asked(bundle=BundleEvidence(NEW))], []),
+    ("a bundle that is mirrored by the run", [asked(bundles={NEW: BundleEvidence(NEW)})], []),
+    (
+        "the bundle of the second release on the way is not there",
+        [asked(bundles={NEW: BundleEvidence(NEW)}), along(NEW, NEXT)],
+        [(UNKNOWN, "bundle", "")],
+    ),
+    (
+        "the bundle of the second release is damaged",
+        [
+            asked(
+                bundles={NEW: BundleEvidence(NEW), NEXT: BundleEvidence(NEXT, ("apt: cut off",))}
+            ),
+            along(NEW, NEXT),
+        ],
+        [(STOP, "bundle", "")],
+    ),
+    (
+        "the bundle of the second release is needed after the pause",
+        [
+            asked(bundles={NEW: BundleEvidence(NEW), NEXT: BundleEvidence(NEXT, later=True)}),
+            along(NEW, NEXT),
+        ],
+        [],
+    ),
+    # Run:ai's own value for the runtime.
+    (
+        "Run:ai names Docker and the runtime stays",
+        [asked(runai="2.8", runai_runtime="docker"), along(NEW, NEXT)],
+        [],
+    ),
+    (
+        "Run:ai names Docker and the runtime changes in the second hop",
+        [asked(runai="2.8", runai_runtime="docker", runtimes_change=True), along(NEW, NEXT)],
+        [(STOP, "runai-runtime", "")],
+    ),
+    (
+        "Run:ai names no runtime, which is Docker",
+        [asked(runai="2.8", runai_runtime="", runtimes_change=True), along(NEW, NEXT)],
+        [(STOP, "runai-runtime", "")],
+    ),
+    (
+        "Run:ai names containerd",
+        [asked(runai="2.8", runai_runtime="containerd", runtimes_change=True), along(NEW, NEXT)],
+        [],
+    ),
+    (
+        "the values of Run:ai did not answer",
+        [asked(runai="2.8", runai_runtime=LATE, runtimes_change=True), along(NEW, NEXT)],
+        [(UNKNOWN, "runai-runtime", "")],
+    ),
+    (
+        "no Run:ai, and the runtime changes",
+        [asked(runtimes_change=True), along(NEW, NEXT)],
+        [],
+    ),
     ("images were not asked for", [asked(absent_images=LATE)], [(UNKNOWN, "images", "")]),
     (
         "images of one node came late, one lacks some, one is not listed",

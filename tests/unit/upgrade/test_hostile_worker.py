@@ -11,9 +11,9 @@ from appliance.adapters.kubernetes.handmade import values_of
 from appliance.model.state.cluster.cluster import HelmRelease
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import Evidence, Silence
-from appliance.model.upgrade.gate import Gate
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.losses import Carrier, find_losses
+from appliance.model.upgrade.points.gate import Gate
 from appliance.model.upgrade.points.versions import dropped
 from appliance.workflows.cluster.upgrade_gates import runai_version
 from tests import samples

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from appliance.model.upgrade.carrying import carried_cluster, carried_kubelet, carrier_of
 from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.handmade.carrying import carried_cluster, carried_kubelet, carrier_of
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS
 from appliance.model.upgrade.losses import (
     Carrier,

@@ -250,9 +250,9 @@ def test_a_pause_that_is_asked_for_waits_for_the_end_of_the_step() -> None:
     assert bench.upgrade().ended
 
 
-def judged() -> Bench:
+def judged(masters: int = 1, to: str = NEW) -> Bench:
     """A rack of which everything is known, and a cluster that is asked."""
-    bench = Bench()
+    bench = Bench(masters, to=to)
     for name, found in gate_scene.facts_of(bench.desired.site).items():
         document = bench.rack.documents[name]
         document["clock"] |= {"synchronised": True, "offset_seconds": 0.01}

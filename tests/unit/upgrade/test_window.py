@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from appliance.model.state.journal import Record
-from appliance.model.upgrade.plan import UpgradePlan, UpgradeStep
+from appliance.model.upgrade.moves.steps import UpgradeStep
+from appliance.model.upgrade.plan import UpgradePlan
 from appliance.model.upgrade.window import Clock
 from tests.fakes import RUN_A
 from tests.unit.upgrade.situations import NEW

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
+from appliance.cli.commands.cluster.rehearsal import rehearsing
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import (
     Place,
@@ -22,13 +24,15 @@ from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
+from appliance.model.upgrade.moves.steps import OUT
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.node.drain import Forecast
     from appliance.model.site.settings import Site
-    from appliance.model.upgrade.plan import UpgradeStep
+    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.model.upgrade.window import Estimate
+    from appliance.workflows.cluster.docker_removal import RemovalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
 
 MOST_AT_ONCE = 50
@@ -38,8 +42,11 @@ MOST_AT_ONCE = 50
 @click.option("--to", required=True, metavar="RELEASE", help="The release to go to.")
 @click.option(
     "--bundle",
+    "bundles",
+    multiple=True,
     type=Place(file_okay=False),
-    help="The bundle of that release. Needed until the services node has a copy.",
+    help="The bundle of a release on the way. Needed until the services node has a copy. "
+    "Repeatable.",
 )
 @click.option(
     "--max-unavailable",
@@ -59,9 +66,16 @@ MOST_AT_ONCE = 50
 @click.option(
     "--pause-after",
     default="",
+    metavar="NODE|RELEASE",
+    shell_complete=node_names,
+    help="End the run when this node is back, or this release complete; run it again to go on.",
+)
+@click.option(
+    "--back",
+    default="",
     metavar="NODE",
     shell_complete=node_names,
-    help="End the run when this node has the release; run the command again to go on.",
+    help="Take back what was begun on a node that the upgrade took out, where there is a way back.",
 )
 @click.option(
     "--accept-loss",
@@ -72,6 +86,11 @@ MOST_AT_ONCE = 50
 @click.option(
     "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
 )
+@click.option(
+    "--remove-docker",
+    is_flag=True,
+    help="When every node has the release: remove the Docker that runs no pods any more.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -80,12 +99,14 @@ MOST_AT_ONCE = 50
 def upgrade(
     app: Application,
     to: str,
-    bundle: Path | None,
+    bundles: tuple[Path, ...],
     max_unavailable: int,
     without: tuple[str, ...],
     pause_after: str,
+    back: str,
     accept_loss: tuple[str, ...],
     allow_outage: bool,
+    remove_docker: bool,
     site: Path,
     dry_run: bool,
     yes: bool,
@@ -94,44 +115,75 @@ def upgrade(
     """Upgrade Kubernetes to another release, node by node.
 
     \b
-    - the path follows from the versions that run; it is shown before the first change
+    - the path follows from the versions that run, release by release; it is shown first
     - the new release is written into site.yml; until the end, install refuses
     - the bundle goes to the services node, and every node gets the images
     - control-plane nodes one by one, then workers: each is emptied, renewed, tested, returned
+    - where a release has containerd, each node changes from Docker while it is empty
     - each step is verified; a node that fails stays out of service, and the rest stops
     - the same command goes on, from any laptop; there is no way back to an older Kubernetes
 
     Example: appliance cluster upgrade --to RELEASE --bundle /media/bundle
     """
+    from appliance.adapters.local.content import list_releases
     from appliance.model.upgrade.plan import UpgradeOptions
 
-    connected = app.connect(site, bundle, app.with_release(to))
+    connected = app.connect(site, bundles[0] if bundles else None, app.with_release(to))
     known = [node.name for node in connected.site.cluster_members]
-    for option, name in (*(("--without", n) for n in without), ("--pause-after", pause_after)):
+    after = "" if pause_after in list_releases() else pause_after
+    if back and (without or pause_after):
+        raise click.UsageError("--back takes a node back: leave --without and --pause-after out")
+    named = (*(("--without", name) for name in without), ("--pause-after", after), ("--back", back))
+    for option, name in named:
         if name and name not in known:
             raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
-    options = UpgradeOptions(to, without, pause_after, max_unavailable)
-    with progress(plain=output == "json") as display, closing(connected.drain()) as drain:
-        done = connected.upgrade(
-            options,
-            display,
-            drain,
-            lambda found: _confirm(connected.site, found, yes),
-            accepted=accept_loss,
-            allow_outage=allow_outage,
-            dry_run=dry_run,
+    options = UpgradeOptions(to, without, pause_after, max_unavailable, back)
+    with (
+        progress(plain=output == "json") as display,
+        closing(connected.drain()) as drain,
+        rehearsing(connected, to, accept_loss, dry_run=dry_run) as heard,
+    ):
+        done = heard(
+            connected.upgrade(
+                options,
+                display,
+                drain,
+                lambda found: _confirm(connected.site, heard(found), yes),
+                more_bundles=bundles[1:],
+                accepted=accept_loss,
+                allow_outage=allow_outage,
+                dry_run=dry_run,
+            )
         )
+        removal = None
+        if remove_docker and not done.plan.refusals and (done.ended or not done.plan.steps):
+            removal = connected.remove_docker(
+                display,
+                lambda found: _confirm_removal(connected.site, found, yes),
+                dry_run=dry_run,
+            )
     if output == "json":
-        print_json(_as_json(done))
-    elif dry_run:
+        print_json({**_as_json(done), **({"docker": docker_as_json(removal)} if removal else {})})
+        return
+    if dry_run:
         _show(done, err=False)
     else:
         _tell(done, to)
+    if removal:
+        show_removal(removal, err=False)
+
+
+def _confirm_removal(site: Site, found: RemovalResult, yes: bool) -> bool:
+    return confirmed(yes, about_site(site), lambda: show_removal(found, err=True))
 
 
 def _tell(done: UpgradeResult, to: str) -> None:
     if not done.done:
         say(f"nothing to do: every node runs {to}")
+        return
+    if done.plan.steps and done.plan.steps[0].kind == "back":
+        print_line(f"taken back: {', '.join(done.plan.steps[0].nodes)} is in service as before")
+        say(f"to go on: appliance cluster upgrade --to {to}")
         return
     nodes = dict.fromkeys(name for step in done.plan.steps for name in step.nodes)
     if not done.ended:
@@ -189,7 +241,7 @@ def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str
     away = found.clock.api_away(step) if step.kind == "control_plane" else None
     if away is not None:
         yield f"   API: {away:.0f} s away at a time in a lab with one control-plane node"
-    if step.kind == "nodes":
+    if step.kind in OUT:
         for name in step.nodes:
             yield from (f"   {text}" for text in _evictions(found.forecasts.get(name)))
     yield f"   way back: {step.back}"
@@ -230,7 +282,7 @@ def _as_json(done: UpgradeResult) -> dict[str, Any]:
 
 
 def _step(step: UpgradeStep, done: UpgradeResult) -> dict[str, Any]:
-    found = (done.forecasts.get(name) for name in step.nodes if step.kind == "nodes")
+    found = (done.forecasts.get(name) for name in step.nodes if step.kind in OUT)
     return {
         "release": step.release,
         "kind": step.kind,

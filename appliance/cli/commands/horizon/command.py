@@ -119,6 +119,9 @@ def _show(found: HorizonResult) -> None:
             unknown.setdefault((one.where, one.unknown), []).append(one.what)
     for (where, why), what in unknown.items():
         print_line(f"unknown: {where}: {', '.join(what)}: {why}")
+    for one in known:
+        if one.doubt:
+            print_line(f"as the node says: {one.where}: {one.what}: {one.doubt}")
     for fault in found.faults:
         say_hint(fault.hint)
 
@@ -144,6 +147,7 @@ def _as_json(site: str, found: HorizonResult) -> dict[str, Any]:
                 "days_left": None if one.ends is None else round(one.left(found.now) or 0.0, 1),
                 "counts": one.counts,
                 "unknown": one.unknown,
+                "doubt": one.doubt,
                 "next": one.next,
             }
             for one in found.endings

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.commands.lab.like import (
+    like_lines,
+    like_parts,
+    rehearse_hint,
+    require_no_shape,
+)
 from appliance.cli.help.complete import releases
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
@@ -20,6 +26,7 @@ from appliance.cli.options import (
 )
 from appliance.cli.screen.confirm import about_lab, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
+from appliance.cli.screen.terminal import print_line
 from appliance.lab.gpus import MOST
 from appliance.lab.layout import SYSTEMS, RunningNode, require_lab_name
 from appliance.lab.site.site import LabExtras
@@ -111,6 +118,12 @@ def lab() -> None:
 @click.option(
     "--bare", is_flag=True, help="Stop at bare nodes: build no bundle and install nothing."
 )
+@click.option(
+    "--like",
+    type=Place(file_okay=False),
+    metavar="SITE",
+    help="Make a lab like this site, from what was kept of it; the site is not asked.",
+)
 @dry_run_option
 @yes_option
 @click.pass_obj
@@ -127,6 +140,7 @@ def up(
     gpu_operands: str,
     parts: tuple[str, ...],
     bare: bool,
+    like: Path | None,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -142,14 +156,25 @@ def up(
 
     If it was interrupted, run it again: it resumes.
 
+    With --like, the lab has the node names, release, labels, taints and hand-made settings of a
+    site, as the last looks kept them: its control plane, and one worker of each kind. Run an
+    upgrade there first; it writes a report. No secret is copied.
+
     Example: appliance lab up --workers 2 --yes
     """
     from appliance.cli.commands.lab.parts import LabParts
 
-    lab_parts = LabParts(
-        app, name, site, bundle, release, _extras(gpus, parts, workers),
-        operating_system=operating_system, genuine=gpu_operands == REAL,
-    )  # fmt: skip
+    if like is not None:
+        require_no_shape(click.get_current_context())
+        lab_parts = like_parts(
+            app, like, (name, site, bundle, release), operating_system,
+            with_runai="runai" in parts, genuine=gpu_operands == REAL,
+        )  # fmt: skip
+    else:
+        lab_parts = LabParts(
+            app, name, site, bundle, release, _extras(gpus, parts, workers),
+            operating_system=operating_system, genuine=gpu_operands == REAL,
+        )  # fmt: skip
     result = lab_parts.up(
         int(control_planes),
         workers,
@@ -158,7 +183,8 @@ def up(
         dry_run=dry_run,
     )
     if dry_run:
-        click.echo("\n".join(_plan_lines(result.plan)))
+        for line in _plan_lines(lab_parts, result.plan):
+            print_line(line)
     else:
         _show(lab_parts, result, bare=bare)
 
@@ -251,18 +277,18 @@ def _extras(gpus: int, parts: Sequence[str], workers: int) -> LabExtras:
     return LabExtras(gpus or GPUS_OF_RUNAI, vendor_bundle=True)
 
 
-def _plan_lines(plan: LabUpPlan) -> list[str]:
+def _plan_lines(parts: LabParts, plan: LabUpPlan) -> list[str]:
     """The changes to this machine, one line each."""
     packages = packages_for(plan.missing)
     lines = [f"network {plan.lab.subnet} (internal), domain {plan.lab.domain}"]
     lines += [f"install with apt-get: {', '.join(packages)}"] if packages else []
     lines += [f"build the {what}" for what in plan.builds]
     lines += [f"create nodes: {', '.join(plan.new_nodes)}"] if plan.new_nodes else []
-    return lines
+    return lines + (like_lines(parts.like) if parts.like is not None else [])
 
 
 def _go(parts: LabParts, plan: LabUpPlan, yes: bool) -> bool:
-    return _asked(yes, about_lab(parts.name, parts.site), _plan_lines(plan))
+    return _asked(yes, about_lab(parts.name, parts.site), _plan_lines(parts, plan))
 
 
 def _destroy(name: str, nodes: Sequence[RunningNode], yes: bool) -> bool:
@@ -290,5 +316,7 @@ def _show(parts: LabParts, result: LabUpResult, *, bare: bool) -> None:
         click.echo(f"kubeconfig: {parts.kubeconfig}")
     click.echo(f"look inside: appliance lab shell {names[0]}")
     click.echo(f"             appliance status --site {parts.site}")
+    if parts.like is not None:
+        click.echo(f"rehearse:    {rehearse_hint(parts.site)}")
     click.echo(f"stand-ins:   appliance lab status --name {result.lab.name}")
     click.echo(f"take down:   appliance lab down --name {result.lab.name}")

@@ -23,6 +23,7 @@ from appliance.lab.up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, l
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.bundle.manifest import BundleManifest
+    from appliance.model.rehearsal.likeness import Likeness
 
 
 def take_down(
@@ -47,6 +48,7 @@ class LabParts:
         *,
         operating_system: str = SYSTEMS[0],
         genuine: bool = False,
+        like: Likeness | None = None,
     ) -> None:
         self._app = app
         self.name = name
@@ -55,6 +57,7 @@ class LabParts:
         self.extras = extras
         self.operating_system = operating_system
         self._genuine = genuine
+        self.like = like
         self._given = bundle is not None
         self.bundle = bundle or default_bundle(
             self.release, operating_system, standins=self.standins, genuine=genuine
@@ -90,10 +93,12 @@ class LabParts:
             operating_system=self.operating_system,
             bundle=self.bundle,
             # A bundle in the cache is built again, in seconds: the release may have changed.
-            bundle_is_there=self._given and (self.bundle / "manifest.json").is_file(),
+            bundle_is_there=self.like is not None
+            or (self._given and (self.bundle / "manifest.json").is_file()),
             install=not bare,
             dry_run=dry_run,
             extras=self.extras,
+            like=self.like,
         )
         ports = LabUpPorts(
             host=LabMachine(),
@@ -106,6 +111,7 @@ class LabParts:
             confirm=confirm,
             note=self._note,
             monotonic=time.monotonic,
+            make_alike=self._make_alike,
         )
         return lab_up(request, ports)
 
@@ -164,6 +170,13 @@ class LabParts:
                 Scope(only=None, until=None, nodes=frozenset()), display, lambda _plan: True
             )
         require_none_left_out(done.plan)
+
+    def _make_alike(self, like: Likeness) -> None:
+        from appliance.lab.alike import Alike
+
+        connected = self._app.connect(self.site)
+        adapters = (connected.site, connected.nodes, connected.cluster, connected.session())
+        Alike(*adapters, self._note).make(like)
 
 
 def played_all_the_same(manifest: BundleManifest) -> list[str]:

@@ -22,6 +22,7 @@ from appliance.model.state.nodes.node_state import NodeState, in_maintenance, no
 from appliance.model.state.nodes.unreachable import grouped
 from appliance.model.state.observed import Fault, Look, Observed
 from appliance.model.state.plan import Plan
+from appliance.model.upgrade.moves.leftovers import leftovers
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
@@ -37,10 +38,15 @@ def show_status(
 ) -> None:
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, site, observed) for node in site.nodes]
+    runtime = "docker"
+    if any(_on_containerd(node, observed) for node in site.nodes):
+        runtime = "runtime"
+        for node, row in zip(site.nodes, rows, strict=True):
+            row[-2] = _on_containerd(node, observed) or f"docker {row[-2]}"
     print_table(
-        ["node", "address", "roles", "status", "version", "docker", "serial"],
+        ["node", "address", "roles", "status", "version", runtime, "serial"],
         rows,
-        spare=("docker", "serial"),
+        spare=(runtime, "serial"),
     )
     for sentence in (*_sentences(site, observed), *life_sentences(observed)):
         say(sentence)
@@ -71,11 +77,16 @@ def _show_plan(plan: Plan) -> None:
 
 
 def _sentences(site: Site, observed: Observed) -> list[str]:
+    unused = [one.sentence() for one in leftovers(site, observed.node_facts)]
+    release = site.settings.appliance_release
+    way = f"to remove it: appliance cluster upgrade --to {release} --remove-docker"
     found = (
         cluster_sentence(observed),
         certificates_sentence(observed),
         storage_sentence(site, observed),
         runai_address.sentence(site, observed),
+        *unused,
+        way if unused else "",
     )
     return [sentence for sentence in found if sentence]
 
@@ -247,6 +258,14 @@ def _row(node: Node, site: Site, observed: Observed) -> list[str]:
         str(facts.at("runtime.docker.version") or "-") if facts else "?",
         (facts.serial or "-") if facts else "?",
     ]
+
+
+def _on_containerd(node: Node, observed: Observed) -> str:
+    """The name and version of containerd where the kubelet reports it; else empty."""
+    cluster = observed.cluster
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    name, _, version = member.runtime.partition("://") if member else ("", "", "")
+    return f"{name} {version}" if name == "containerd" else ""
 
 
 def _status(node: Node, state: NodeState, cluster: ClusterState) -> str:

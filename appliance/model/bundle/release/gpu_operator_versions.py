@@ -31,15 +31,23 @@ class Tested(NamedTuple):
     is_range: bool = False
 
 
-# Pairs of NVIDIA/cloud-native-stack: 6.0 (1.23.3 with 1.9.1), 6.3 and 6.4 (1.23 with 22.9), 7.3
-# (1.24.10 with 22.9.2), 7.4 (1.24.12 with 23.3.2). Ranges: NVIDIA/cloud-native-docs, pull requests
-# 111 (24.6, Ubuntu 20.04) and 217 (25.3).
+# The pair is that of NVIDIA/cloud-native-stack 6.0 (1.23.3 with 1.9.1). The ranges are the row
+# "Ubuntu 20.04 LTS" of gpu-operator/platform-support.rst of NVIDIA/cloud-native-docs, by history:
+# 22.9.0 (2022-10), 23.3.2 (2023-05; also the page of 23.6), 23.9.1 (2023-12, which corrects the
+# 1.25 of 23.9.0), 24.3 (2024-04), 24.6 (2024-10), 24.9 (2024-12), 25.3 (2025-06), 25.10 (2025-10),
+# 26.3 (2026-03). Later patch versions of a line may run on newer Kubernetes.
 TESTED: Final[Mapping[str, Tested]] = {
     "1.9": Tested(((1, 23), (1, 23))),
-    "22.9": Tested(((1, 23), (1, 24))),
-    "23.3": Tested(((1, 24), (1, 24))),
+    "22.9": Tested(((1, 21), (1, 25)), is_range=True),
+    "23.3": Tested(((1, 21), (1, 27)), is_range=True),
+    "23.6": Tested(((1, 21), (1, 27)), is_range=True),
+    "23.9": Tested(((1, 22), (1, 28)), is_range=True),
+    "24.3": Tested(((1, 22), (1, 30)), is_range=True),
     "24.6": Tested(((1, 23), (1, 30)), is_range=True),
+    "24.9": Tested(((1, 24), (1, 31)), is_range=True),
     "25.3": Tested(((1, 29), (1, 33)), is_range=True),
+    "25.10": Tested(((1, 30), (1, 34)), is_range=True),
+    "26.3": Tested(((1, 32), (1, 35)), is_range=True),
 }
 
 

@@ -101,6 +101,16 @@ class Runtime(Frozen):
         """Its name in sentences."""
         return {"docker": "Docker", "containerd": "containerd"}[self.name]
 
+    def listing(self, name: str) -> str:
+        """The command on a node that lists containers of one name, those that ended too."""
+        programs = {"docker": "docker ps -a --filter", "containerd": "crictl ps -a --name"}
+        return f"sudo {programs[self.name]} {'name=' * (self.name == 'docker')}{name}"
+
+    @property
+    def store(self) -> str:
+        """The folder of its images and containers."""
+        return f"/var/lib/{self.name}"
+
 
 class Artifact(Frozen):
     """One thing of the bundle, or a part that only another is made from.

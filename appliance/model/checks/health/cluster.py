@@ -19,7 +19,14 @@ from appliance.model.checks.engine import Need, Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.components.storage.unmet import storage
 from appliance.model.node.maintenance_claims import claims_of
-from appliance.model.site.shared_storage import export_of, members_of_filer
+from appliance.model.site.shared_storage import (
+    PROVISIONER,
+    PROVISIONER_NAMESPACE,
+    STORAGE_CLASS,
+    export_of,
+    members_of_filer,
+)
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.cluster.prerequisites import Prerequisites
 from appliance.model.state.facts.storage_record import client_faults
 from appliance.model.state.findings import Finding, Severity
@@ -164,7 +171,7 @@ def shared_storage(inputs: HealthInputs) -> Answers:
     """The export answers everywhere, user 1001 can write to it, and the volumes exist."""
     export = export_of(inputs.site)
     if export is None:
-        yield Skipped("no nfs: in site.yml")
+        yield _left_over(inputs.cluster) or Skipped("no nfs: in site.yml")
         return
     if inputs.cluster is None or not inputs.cluster.storage.is_class:
         yield Skipped("not installed yet: the step storage creates and tests it")
@@ -187,6 +194,27 @@ def shared_storage(inputs: HealthInputs) -> Answers:
                     f"appliance install --only {step}",
                 )
     yield export.source
+
+
+def _left_over(cluster: Cluster | None) -> Finding | None:
+    """What an earlier nfs: of site.yml made; nothing deletes it, because volumes may use it."""
+    storage = cluster.storage if cluster else None
+    if storage is None or not storage.is_class:
+        return None
+    maker = " and its provisioner" if storage.provisioner == PROVISIONER else ""
+    many = len(storage.volumes)
+    namespace = f"; kubectl delete namespace {PROVISIONER_NAMESPACE}" if maker else ""
+    return Finding(
+        CLUSTER,
+        "shared_storage",
+        "warning",
+        f"the StorageClass {STORAGE_CLASS}{maker} of an earlier nfs:, with {many} volumes",
+        "nfs: in site.yml, or no class of it",
+        "put nfs: back into site.yml"
+        if many
+        else f"put nfs: back into site.yml, or: kubectl delete storageclass {STORAGE_CLASS}"
+        + namespace,
+    )
 
 
 def ingress_class(inputs: HealthInputs) -> Answers:

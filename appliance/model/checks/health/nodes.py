@@ -248,17 +248,16 @@ def pods_kept_away(inputs: HealthInputs) -> Answers:
 
 
 def ca_trust(inputs: HealthInputs) -> Answers:
-    """One CA, known to every node's system and to its Docker."""
+    """One CA, known to every node's system and to its container runtime."""
     found = {node.name: facts.at("trust.site_ca_sha256") for node, facts in inputs.members()}
     for node, facts in inputs.members():
         own = found[node.name]
-        docker = (facts.at("trust.docker") or {}).get(inputs.site.settings.registry)
-        registrys = unmet.authority(inputs.desired, facts)
+        runtime, trusted = inputs.desired.release.runtime, unmet.is_trusted(inputs.desired, facts)
         lacks = [
             where
             for where, there in (
                 ("in /etc/appliance", own is not None),
-                (f"for Docker and {inputs.site.settings.registry}", docker == registrys),
+                (f"for {runtime.title} and {inputs.site.settings.registry}", trusted),
             )
             if not there
         ]
@@ -268,7 +267,7 @@ def ca_trust(inputs: HealthInputs) -> Answers:
                 "ca_trust",
                 "error",
                 f"the site's CA is missing {lacks[0]}",
-                "the site's CA in /etc/appliance and in Docker's configuration",
+                f"the site's CA in /etc/appliance and in {runtime.title}'s configuration",
                 "appliance install --until registry",
             )
     if len(set(found.values())) > 1:

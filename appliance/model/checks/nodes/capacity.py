@@ -120,8 +120,15 @@ def _needs(subject: Subject) -> Iterator[tuple[str, int, str]]:
             yield "/var/lib/appliance", _bundle_bytes(manifest), "the bundle"
         if not facts.at("registry.images"):
             yield "/var/lib/docker-registry", images, "the registry"
-    if subject.node.in_cluster and not facts.at("runtime.docker.images"):
-        yield "/var/lib/docker", 2 * images, "images, unpacked"
+    if subject.node.in_cluster and not _has_images(subject):
+        yield subject.desired.release.runtime.store, 2 * images, "images, unpacked"
+
+
+def _has_images(subject: Subject) -> bool:
+    """Whether the runtime holds the release's images already, as far as a probe can tell."""
+    if subject.desired.release.runtime.name == "docker":
+        return bool(subject.facts.at("runtime.docker.images"))
+    return bool(subject.facts.at("runtime.containerd.containers_of_pods"))
 
 
 def _bundle_bytes(manifest: BundleManifest | None) -> int:
@@ -138,7 +145,7 @@ def nearly_full(subject: Subject) -> Iterator[Finding]:
     """The kubelet evicts pods from a node whose disk is nearly full."""
     if not subject.node.in_cluster or subject.site.settings.kubernetes.kubelet.get("evictionHard"):
         return
-    for folder in ("/var/lib/kubelet", "/var/lib/docker"):
+    for folder in ("/var/lib/kubelet", subject.desired.release.runtime.store):
         found = subject.facts.filesystem(folder)
         total = found.get("size_bytes") or 0
         percent = 100 * found.get("free_bytes", 0) / total if total else 100.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
 from appliance.model.bundle.release.release import is_of_line
@@ -19,9 +19,9 @@ MOMENTARY = ("dpkg --set-selections",)
 # The transient units that playbooks/module_utils/appliance_job.py starts.
 OUR_UNITS = "appliance-*.service"
 OUR_NETWORK = "10-flannel.conflist"
+DOCKERS = ("docker-ce", "docker.io")
 RUNTIME_PACKAGES = (
-    "docker-ce",
-    "docker.io",
+    *DOCKERS,
     "containerd.io",
     "containerd",
     "podman-docker",
@@ -116,8 +116,9 @@ def package_conflicts(subject: Subject) -> Iterator[Finding]:
     if manifest is None or subject.is_ours:
         return
     installed = subject.facts.at("packages.installed") or {}
+    left = _left_by_an_upgrade(subject)
     for name in RUNTIME_PACKAGES:
-        if name in installed and name not in manifest.packages:
+        if name in installed and name not in manifest.packages and name not in left:
             yield subject.error(
                 "package_conflicts",
                 f"the package {name} {installed[name]}",
@@ -132,6 +133,12 @@ def package_conflicts(subject: Subject) -> Iterator[Finding]:
                 "Kubernetes from the bundle, not from a package",
                 subject.ssh(f"sudo apt-get remove --allow-change-held-packages {name}"),
             )
+
+
+def _left_by_an_upgrade(subject: Subject) -> Collection[str]:
+    """The packages of a Docker that stands still beside a release on containerd."""
+    runs = subject.facts.at("runtime.docker.version")
+    return () if subject.desired.release.runtime.name == "docker" or runs else DOCKERS
 
 
 def foreign_containers(subject: Subject) -> Iterator[Finding]:
@@ -170,6 +177,8 @@ def docker_answers(subject: Subject) -> Iterator[Finding]:
 
 def docker_storage(subject: Subject) -> Iterator[Finding]:
     """No data of another storage driver: its images would become invisible but keep their space."""
+    if subject.desired.release.runtime.name != "docker":
+        return
     driver = subject.facts.at("runtime.docker.storage_driver")
     old = [d for d in subject.facts.at("runtime.docker.data_drivers") or () if d in OTHER_DRIVERS]
     if driver not in (None, "overlay2"):
@@ -203,6 +212,8 @@ def docker_version(subject: Subject) -> Iterator[Finding]:
 
 def docker_settings(subject: Subject) -> Iterator[Finding]:
     """An existing daemon.json is valid, because the install merges settings into it."""
+    if subject.desired.release.runtime.name != "docker":
+        return
     broken = subject.facts.at("runtime.docker.daemon_json_error")
     driver = subject.facts.at("runtime.docker.cgroup_driver")
     if broken:
@@ -222,14 +233,15 @@ def docker_settings(subject: Subject) -> Iterator[Finding]:
 
 
 def foreign_containerd(subject: Subject) -> Iterator[Finding]:
-    """Only Docker uses containerd: other containers are foreign."""
+    """Only Docker, and the kubelet of a member, use containerd: other containers are foreign."""
     spaces = subject.facts.at("runtime.containerd.namespaces") or []
-    foreign = [name for name in spaces if name != "moby"]
+    ours = {"moby", "k8s.io"} if subject.is_ours else {"moby"}
+    foreign = [name for name in spaces if name not in ours]
     if foreign:
         yield subject.error(
             "foreign_containerd",
             f"containerd running containers of {', '.join(foreign)}",
-            "a containerd that only Docker uses",
+            "a containerd without containers of others",
             subject.ssh(f"sudo ctr -n {shlex.quote(foreign[0])} containers list"),
         )
 

@@ -20,6 +20,7 @@ from appliance.model.components.gpu.driver import (
     image_driver,
     kernels_of,
 )
+from appliance.model.components.gpu.in_turn import is_unfinished
 from appliance.model.components.gpu.operator import (
     NAMESPACE,
     RELEASE,
@@ -86,17 +87,23 @@ def gpu_operator_upgrade(subject: Subject) -> Iterator[Finding]:
     release = cluster.release(NAMESPACE, RELEASE) if isinstance(cluster, Cluster) else None
     running = stack.version if stack else None
     wanted = chart.version.removeprefix("v")
-    if release is None or release.chart_sha256 in (None, chart.sha256) or running in (None, wanted):
+    if release is None:
         return
-    yield replace(
-        subject.error(
+    seen = ""
+    if release.chart_sha256 == chart.sha256 and is_unfinished(
+        subject.desired, release.values_sha256
+    ):
+        seen = "operands that wait for empty nodes: an upgrade of the GPU stack that did not end"
+    elif release.chart_sha256 not in (None, chart.sha256) and running not in (None, wanted):
+        seen = f"GPU Operator {running}"
+    if seen:
+        error = subject.error(
             "gpu_operator_upgrade",
-            f"GPU Operator {running}",
-            f"{wanted}, which the bundle has; an install does not upgrade it",
+            seen,
+            f"GPU Operator {wanted} of the bundle; an install does not upgrade it",
             "to upgrade it: appliance gpu upgrade",
-        ),
-        step="gpu",
-    )
+        )
+        yield replace(error, step="gpu")
 
 
 def gpu_bundle(desired: Desired) -> Iterator[Finding]:

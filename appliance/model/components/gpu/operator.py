@@ -139,14 +139,12 @@ def operator_values(desired: Desired, manifest: BundleManifest) -> dict[str, Any
         {
             "nfd": {"enabled": True},
             "daemonsets": {"tolerations": [_GPU_TAINT, _DRAIN_TAINT]},
-            "operator": {"defaultRuntime": "docker"},
+            "operator": {"defaultRuntime": desired.release.runtime.name},
             "driver": {
                 "enabled": driver == "container",
                 "upgradePolicy": {"autoUpgrade": False},
             },
-            # The toolkit of the bundle's packages is on the nodes with the driver. The operator's
-            # own restarts Docker whenever it starts.
-            "toolkit": {"enabled": driver != "host"},
+            "toolkit": _toolkit(desired.release.runtime.name, driver),
             "node-feature-discovery": {
                 "worker": {"tolerations": [_MASTER_TAINT, _GPU_TAINT, _DRAIN_TAINT]}
             },
@@ -161,6 +159,25 @@ def operator_values(desired: Desired, manifest: BundleManifest) -> dict[str, Any
     if wanted is None:
         return own
     return merged(merged(own, sharing_values(wanted)), wanted.values)
+
+
+def _toolkit(runtime: str, driver: str) -> dict[str, Any]:
+    """The operator's toolkit, which restarts the runtime whenever it starts.
+
+    The toolkit of the bundle's packages is on the nodes with a driver of the bundle. The names are
+    those of the operator's documentation for containerd.
+    """
+    own = {"enabled": driver != "host"}
+    if runtime == "docker" or driver == "host":
+        return own
+    environment = {
+        "CONTAINERD_CONFIG": "/etc/containerd/config.toml",
+        "CONTAINERD_SOCKET": "/run/containerd/containerd.sock",
+        "CONTAINERD_RUNTIME_CLASS": "nvidia",
+        # Jobs of Run:ai name no runtime class.
+        "CONTAINERD_SET_AS_DEFAULT": "true",
+    }
+    return own | {"env": [{"name": key, "value": text} for key, text in environment.items()]}
 
 
 def sharing_values(wanted: Gpu) -> dict[str, Any]:

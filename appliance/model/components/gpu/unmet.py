@@ -11,6 +11,7 @@ from appliance.model.components.gpu.driver import (
     DRIVER,
     RUNTIME,
     bundled_driver,
+    fabric_manager,
     has_nvswitches,
     host_driver,
     kernels_of,
@@ -85,7 +86,7 @@ def _nouveau(facts: NodeFacts) -> Iterator[str]:
 
 
 def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
-    """The bundle's driver is loaded, Docker gives it to containers, and it stays as it is."""
+    """The bundle's driver is loaded, containers get it, and it stays as it is."""
     loaded = host_driver(facts)
     bundled = bundled_driver(desired.manifest) if desired.manifest else None
     if loaded is None:
@@ -94,11 +95,15 @@ def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
         yield f"NVIDIA's driver is {loaded}, not {bundled.version} of the bundle"
     if loaded is not None:
         yield from _not_built(facts)
-    runtime = facts.at("runtime.docker.default_runtime")
+    of = desired.release.runtime
+    runtime = facts.at(f"runtime.{of.name}.default_runtime")
     if runtime != RUNTIME:
-        yield f"Docker's default runtime is {runtime or 'unknown'}, not {RUNTIME}"
+        yield f"{of.title}'s default runtime is {runtime or 'unknown'}, not {RUNTIME}"
     if has_nvswitches(facts) and not _runs_at_boot(facts.unit("nvidia-fabricmanager")):
         yield "its GPUs are joined by NVSwitches, but the fabric manager does not run at every boot"
+    manager = fabric_manager(facts)
+    if has_nvswitches(facts) and manager and loaded and manager != loaded:
+        yield f"fabric manager is {manager}, not {loaded}, the driver's version"
     holds, installed = facts.at("packages.holds"), facts.at("packages.installed") or {}
     loose = [n for n in installed if n.startswith(DRIVER) and n not in (holds or ())]
     if holds is not None and loose:

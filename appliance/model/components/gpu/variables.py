@@ -72,6 +72,7 @@ def node_variables(run: PlannedRun, node: Node) -> Vars:
         own |= {
             "gpu_driver_packages": node_packages(facts, run.manifest),
             "gpu_driver_version": driver.version,
+            "gpu_driver_runtime": run.desired.release.runtime.name,
             "gpu_driver_kernels": list(kernels_of(facts)),
             "gpu_driver_fabric_manager_enabled": has_nvswitches(facts),
         }

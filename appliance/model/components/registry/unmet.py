@@ -33,16 +33,22 @@ def images(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
             yield from service_ends_soon("the registry's certificate", "registry", desired, facts)
     if not _answers(desired, facts):
         yield f"https://{name} does not answer here: {_reason(facts)}"
-    trusted, wanted = (facts.at("trust.docker") or {}).get(name), authority(desired, facts)
-    if node.in_cluster and (trusted != wanted or not wanted):
-        yield f"Docker does not trust {name}"
+    if node.in_cluster and not is_trusted(desired, facts):
+        yield f"{desired.release.runtime.title} does not trust {name}"
     if node.in_cluster:
         yield from _login(name, desired, facts)
         yield from program_faults(facts, desired)
 
 
+def is_trusted(desired: Desired, facts: NodeFacts) -> bool:
+    """Whether the release's container runtime trusts the registry's CA on a node."""
+    found = facts.at(f"trust.{desired.release.runtime.name}") or {}
+    wanted = authority(desired, facts)
+    return bool(wanted) and found.get(desired.site.settings.registry) == wanted
+
+
 def authority(desired: Desired, facts: NodeFacts) -> str | None:
-    """Return the fingerprint of the CA that Docker must trust for the registry."""
+    """Return the fingerprint of the CA that the runtime must trust for the registry."""
     if desired.registry_ca is not None:
         return fingerprint(desired.registry_ca)
     found = facts.at("trust.site_ca_sha256")

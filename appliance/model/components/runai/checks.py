@@ -18,6 +18,7 @@ from appliance.model.state.findings import Finding
 
 _PURPOSES = {"unpack": "to unpack it", "docker": "for Docker", "registry": "for the registry"}
 # Folders that may be file systems of their own.
+DOCKERS = ("docker.io", "docker-ce")
 UNPACK, DOCKER, REGISTRY = "/var/lib/appliance/runai", "/var/lib/docker", "/var/lib/docker-registry"
 
 
@@ -55,6 +56,24 @@ def vendor_bundle(subject: Subject) -> Iterator[Finding]:
             "docker-archives of the images, as in the bundles of Run:ai's air-gapped installs",
             f"after the install, compare with the vendor's list: curl https://{registry}/v2/_catalog",
         )
+
+
+def vendor_docker(subject: Subject) -> Iterator[Finding]:
+    """The vendor's script finds a Docker: a release on containerd brings none."""
+    release = subject.desired.release
+    settings = subject.site.settings.runai
+    if settings is None or release.runtime.name == "docker" or not _is_here(subject):
+        return
+    installed = subject.facts.at("packages.installed") or {}
+    if any(name in installed for name in DOCKERS):
+        return
+    yield subject.site_error(
+        "vendor_docker",
+        f"no Docker on the node where the vendor's script runs, and {release.name} brings none",
+        "Docker, which prepare_installation.sh loads and pushes its images with",
+        f"install {' or '.join(release.reached_from) or 'a release on Docker'}, then: appliance "
+        f"cluster upgrade --to {release.name}",
+    )
 
 
 def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
@@ -146,6 +165,7 @@ def registry_login(subject: Subject) -> Iterator[Finding]:
 
 CHECKS = (
     vendor_bundle,
+    vendor_docker,
     vendor_bundle_version,
     vendor_bundle_space,
     registry_login,

@@ -219,6 +219,9 @@ class RunAi(Section):
 
 
 class Containerd(Section):
+    cgroup_driver: Word | None = None
+    containers_of_pods: Count | None = None
+    default_runtime: Word | None = None
     namespaces: Words | None = None
     version: Version | None = None
 
@@ -231,6 +234,7 @@ class Docker(Section):
     containers_running: Count | None = None
     daemon_json: dict[Word, Any] | None = None
     daemon_json_error: Text | None = None
+    data_bytes: Count | None = None
     data_containers: Count | None = None
     data_drivers: Words | None = None
     data_present: bool | None = None
@@ -286,6 +290,7 @@ class Storage(Section):
 
 
 class Trust(Section):
+    containerd: dict[Word, Hex | None] | None = None
     docker: dict[Word, Hex | None] | None = None
     site_ca_not_after: Moment | None = None
     site_ca_sha256: Hex | None = None

@@ -10,6 +10,7 @@ from appliance.model.site.settings import Site
 from appliance.model.state.facts.facts import NodeFacts, watching
 from appliance.model.state.facts.identity import identity_of
 
+RUNTIMES: Final = ("docker", "containerd")
 CA: Final = "/etc/kubernetes/pki/ca.crt"
 # The others point to a control-plane node's own API server, in any cluster.
 _OF_MEMBERS: Final = ("kubelet.conf", "bootstrap-kubelet.conf", "admin.conf")
@@ -29,11 +30,11 @@ def kubeadm_signs(facts: NodeFacts) -> str | None:
 
 def pod_containers(facts: NodeFacts) -> int:
     """Return how many containers of pods run on a machine; 0 in an old document without it."""
-    return int(facts.at("runtime.docker.containers_of_pods") or 0)
+    return sum(int(facts.at(f"runtime.{name}.containers_of_pods") or 0) for name in RUNTIMES)
 
 
 def containers_untold(facts: NodeFacts) -> bool:
-    """Whether its Docker did not answer the query for them."""
+    """Whether its Docker did not answer the query for them; containerd's are files."""
     with watching() as missed:
         pod_containers(facts)
     return bool(missed)

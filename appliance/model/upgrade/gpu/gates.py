@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 from appliance.model.bundle.release.gpu_matrix import numbers_of, pair_fault, step_fault
 from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
 from appliance.model.components.gpu.driver import absent_driver
-from appliance.model.components.gpu.operator import NAMESPACE, absent_images
+from appliance.model.components.gpu.in_turn import node_by_node
+from appliance.model.components.gpu.operator import NAMESPACE, absent_images, operator_values
 from appliance.model.state.cluster.cluster import Cluster, GpuOperator
 from appliance.model.upgrade.evidence import BundleEvidence, Silence
-from appliance.model.upgrade.gate import Gate, Point
 from appliance.model.upgrade.gpu.plan import order_of
+from appliance.model.upgrade.points.gate import Gate, Point
 from appliance.model.upgrade.points.versions import operator_gates
 from appliance.model.upgrade.versions import parse
 
@@ -37,6 +38,7 @@ _KUBERNETES: Final = Point("kubernetes", "an operator that runs on this Kubernet
 _RUNAI: Final = Point("runai", "an operator that Run:ai takes")
 _DRIVER: Final = Point("driver", "a driver of the bundle's packages, no newer than the bundle's")
 _MANAGER: Final = Point("fabric-manager", "a fabric manager of exactly the driver's version")
+_OPERANDS: Final = Point("operands", "operands that restart Docker on empty nodes only")
 _NODES: Final = Point("nodes", "every node with GPUs answers, is Ready, and in service")
 _EVICTIONS: Final = Point("evictions", "evictions that can end, and stop no service")
 _CHECKS: Final = Point("checks", "the checks of an install, but for the versions of the GPU stack")
@@ -80,6 +82,7 @@ def gpu_gates(
         *_runai(desired, target),
         *_driver(target, found),
         *_fabric_manager(target, found),
+        *_operands(desired, target),
         *_nodes(found),
         *_evictions(evidence),
         *_checks(evidence.findings),
@@ -201,6 +204,17 @@ def _fabric_manager(target: Target, found: GpuSituation) -> tuple[Gate, ...]:
             faults.append(_MANAGER.stop(f"{had} in the bundle", cure, node.name))
     well = f"{target.fabric_manager}, as the driver" if joined else "no node has NVSwitches"
     return _MANAGER.all_of(faults, well)
+
+
+def _operands(desired: Desired, target: Target) -> tuple[Gate, ...]:
+    """A site's own values for the whole chart may let them roll at once."""
+    if not target.waits or desired.manifest is None:
+        return (_OPERANDS.go("none of them restarts Docker"),)
+    values = operator_values(node_by_node(desired), desired.manifest)
+    if (values.get("daemonsets") or {}).get("updateStrategy") == "OnDelete":
+        return (_OPERANDS.go("they wait for their node"),)
+    cure = "add to it: daemonsets: {updateStrategy: OnDelete}"
+    return (_OPERANDS.stop("gpu_operator_values in role_overrides, which lets them roll", cure),)
 
 
 def _nodes(found: GpuSituation) -> tuple[Gate, ...]:

@@ -114,6 +114,8 @@ class GpuSituation:
         release: its Helm release; None without one.
         kubernetes: node -> version of its kubelet.
         old_operators: pods of the operator itself that are not of the bundle's image.
+        unready: those of its pods that are not ready.
+        templates: DaemonSet of an operand -> hash of its newest template.
     """
 
     nodes: Mapping[str, GpuNode]
@@ -123,6 +125,8 @@ class GpuSituation:
     release: HelmRelease | None = None
     kubernetes: Mapping[str, str] = field(default_factory=dict)
     old_operators: tuple[str, ...] = ()
+    unready: tuple[str, ...] = ()
+    templates: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def drivers(self) -> tuple[str, ...]:
@@ -143,7 +147,9 @@ def gpu_situation(desired: Desired, observed: Observed, target: Target) -> GpuSi
         stack.state,
         cluster.release(NAMESPACE, RELEASE),
         {name: node.version for name, node in cluster.nodes.items()},
-        tuple(_old_operators(cluster, desired.manifest)),
+        tuple(pod.name for pod in _operators(cluster) if _is_old(pod, desired.manifest)),
+        tuple(pod.name for pod in _operators(cluster) if not pod.ready),
+        stack.templates,
     )
 
 
@@ -247,7 +253,6 @@ def _is_old(pod: Pod, manifest: BundleManifest | None) -> bool:
     return False
 
 
-def _old_operators(cluster: Cluster, manifest: BundleManifest | None) -> Iterator[str]:
-    for pod in _pods(cluster):
-        if (pod.owner or ("",))[0] == "ReplicaSet" and _is_old(pod, manifest):
-            yield pod.name
+def _operators(cluster: Cluster) -> Iterator[Pod]:
+    """Pods of the operator's own Deployments; operands are of DaemonSets."""
+    return (pod for pod in _pods(cluster) if (pod.owner or ("",))[0] == "ReplicaSet")

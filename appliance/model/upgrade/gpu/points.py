@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from appliance.model.components.gpu import unmet
+from appliance.model.components.gpu.in_turn import digest_of_values, is_unfinished, node_by_node
 from appliance.model.plan.judging import judge
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.upgrade.gpu.observed import gpu_node, gpu_situation
 from appliance.model.upgrade.gpu.plan import GpuStep, Open
-from appliance.model.upgrade.gpu.target import Target, digest_of_values, node_by_node
+from appliance.model.upgrade.gpu.target import Target
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
@@ -58,9 +59,8 @@ def _digests(desired: Desired) -> tuple[str, str]:
 
 def settle_points(desired: Desired, found: GpuSituation, target: Target) -> Iterator[str]:
     """Why the operator's values are those of the middle of an upgrade still."""
-    middle, end = _digests(desired)
     values = found.release.values_sha256 if found.release else None
-    if target.waits and values == middle and middle != end:
+    if target.waits and is_unfinished(desired, values):
         yield "the operands wait for their pods to be deleted"
 
 
@@ -75,7 +75,8 @@ def step_points(
         node = gpu_node(desired.site.node(step.nodes[0]), desired, observed, target)
         return tuple(f"{node.name}: {text}" for text in node.reasons(target))
     if step.kind == "operator" and target.waits:
-        return tuple(operator_points(desired, found, target))
+        unready = (f"pod {name} is not ready" for name in found.unready)
+        return (*operator_points(desired, found, target), *unready)
     if step.kind in ("operator", "settle"):
         return tuple(end_points(desired, observed))
     return ()

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from appliance.model.components.gpu.driver import bundled_driver, image_driver
-from appliance.model.components.gpu.operator import chart_of, merged, operator_values
-from appliance.model.state.certificates import values_digest
+from appliance.model.components.gpu.in_turn import restarts_docker
+from appliance.model.components.gpu.operator import chart_of
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.state.desired import Desired
-
-# With it a changed pod of an operand is made anew only once the old one is deleted. Source:
-# gpu-operator/gpu-driver-upgrades.rst of NVIDIA/cloud-native-docs.
-ON_DELETE: Final[dict[str, Any]] = {"daemonsets": {"updateStrategy": "OnDelete"}}
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,7 @@ class Target:
         driver: its version, such as ``535.183.06``; empty: the bundle has none for this mode, or
             the driver is the site's own.
         fabric_manager: version of the fabric manager in the bundle; empty: it has none.
-        waits: operands stay as they are until their node is empty (:func:`node_by_node`).
+        waits: operands stay as they are until their node is empty (``components.gpu.in_turn``).
     """
 
     release: str
@@ -62,7 +58,7 @@ def target_of(desired: Desired) -> Target | None:
         wanted.driver,
         driver,
         manager,
-        waits=_restarts_docker(desired),
+        waits=restarts_docker(desired),
     )
 
 
@@ -73,30 +69,3 @@ def _driver(manifest: BundleManifest, mode: str) -> tuple[str, str]:
         return version, version
     bundled = bundled_driver(manifest) if mode == "host" else None
     return (bundled.version, bundled.fabric_manager or "") if bundled else ("", "")
-
-
-def node_by_node(desired: Desired) -> Desired:
-    """The same site, whose operands stay as they are until their pods are deleted.
-
-    The operator's toolkit restarts Docker whenever it starts, and a driver that is replaced takes
-    the GPUs from running pods. So nothing may move before its node is empty.
-    """
-    settings = desired.site.settings
-    if settings.gpu is None or not _restarts_docker(desired):
-        return desired
-    gpu = settings.gpu.model_copy(update={"values": merged(settings.gpu.values, ON_DELETE)})
-    changed = settings.model_copy(update={"gpu": gpu})
-    return replace(desired, site=replace(desired.site, settings=changed))
-
-
-def _restarts_docker(desired: Desired) -> bool:
-    """Whether an operand would take something from running pods: the toolkit, or the driver."""
-    manifest = desired.manifest
-    values = operator_values(desired, manifest) if manifest else {}
-    return any((values.get(part) or {}).get("enabled") for part in ("toolkit", "driver"))
-
-
-def digest_of_values(desired: Desired) -> str:
-    """The digest that the operator's release carries once it has this site's values."""
-    manifest = desired.manifest
-    return values_digest(operator_values(desired, manifest)) if manifest else ""

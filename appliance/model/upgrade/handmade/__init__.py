@@ -1,4 +1,4 @@
 """What kubeadm renders, and how a cluster differs from it: static pods and add-ons, as data.
 
-What must not be here: what that means for an upgrade (:mod:`appliance.model.upgrade.losses`).
+What must not be here: the rest of an upgrade (:mod:`appliance.model.upgrade`).
 """

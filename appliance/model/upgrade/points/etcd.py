@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
-from appliance.model.upgrade.gate import Gate, Point
+from appliance.model.upgrade.points.gate import Gate, Point
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site

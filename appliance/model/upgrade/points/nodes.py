@@ -15,7 +15,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.upgrade import REASON
 from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.gate import Gate, Point
+from appliance.model.upgrade.points.gate import Gate, Point
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
@@ -33,6 +33,8 @@ MOST_SECONDS_OFF: Final = 5.0
 # Each apply of kubeadm leaves a copy of etcd's data and of the manifests in /etc/kubernetes/tmp.
 ETCD_COPIES: Final = 1.1
 ETCD_GROWTH: Final = 0.5
+# The images of a node of the lab took so much in Docker's store when they were moved.
+MOVED_BYTES: Final = 1_300_000_000
 # Below these the kubelet or etcd get into trouble whatever an upgrade needs.
 SPARE_BYTES: Final = 1 << 30
 _NODES: Final = Point("nodes", "every node Ready and in service")
@@ -161,7 +163,7 @@ def disks(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ...
     faults = [
         gate
         for node in _members(site, evidence)
-        for gate in _disk(site, node, observed, 0 if _has_all(evidence, node) else size)
+        for gate in _disk(site, node, observed, evidence, 0 if _has_all(evidence, node) else size)
     ]
     return _DISKS.all_of(faults, "enough on every node")
 
@@ -171,14 +173,16 @@ def _has_all(evidence: Evidence, node: Node) -> bool:
     return not isinstance(found, Silence) and found.get(node.name) == ()
 
 
-def _disk(site: Site, node: Node, observed: Observed, size: int) -> Iterator[Gate]:
+def _disk(
+    site: Site, node: Node, observed: Observed, evidence: Evidence, size: int
+) -> Iterator[Gate]:
     facts = observed.node_facts.get(node.name)
     if facts is None:
         yield _DISKS.unknown(_silent(observed, node), _STATUS, node.name)
         return
     holders = _file_systems(facts)
     needs: Counter[str] = Counter()
-    for folder, needed in _needs(node, facts, size).items():
+    for folder, needed in _needs(node, facts, evidence, size).items():
         holder = holders.get(folder) or holders.get("/var") or holders.get("/")
         if needed is None or holder is None:
             silence = Silence(f"the size of {folder}, or its free space, was not read")
@@ -195,10 +199,13 @@ def _disk(site: Site, node: Node, observed: Observed, size: int) -> Iterator[Gat
             )
 
 
-def _needs(node: Node, facts: NodeFacts, size: int) -> Mapping[str, int | None]:
+def _needs(node: Node, facts: NodeFacts, evidence: Evidence, size: int) -> Mapping[str, int | None]:
     """Folder -> bytes that come to it; None: unknown. Both runtimes' stores may be in use."""
     store = "/var/lib/docker" if facts.at("runtime.docker") else "/var/lib/containerd"
     needs: dict[str, int | None] = {store: size}
+    if evidence.runtimes_change and store == "/var/lib/docker":
+        # What runs is copied from one store to the other, and nothing is removed meanwhile.
+        needs["/var/lib/containerd"] = size + MOVED_BYTES
     if CONTROL_PLANE in node.groups:
         data = facts.at("kubernetes.etcd_data.bytes")
         known = data if isinstance(data, int) and not isinstance(data, bool) else None

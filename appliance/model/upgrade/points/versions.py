@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Final
 from appliance.model.bundle.release import gpu_operator_versions, runai_versions
 from appliance.model.bundle.release.runai_versions import dotted, minor_of
 from appliance.model.state.cluster.cluster import Cluster
-from appliance.model.upgrade.evidence import DeprecatedUse, Silence
-from appliance.model.upgrade.gate import Gate, Point
+from appliance.model.upgrade.evidence import (
+    NOT_ASKED,
+    BundleEvidence,
+    DeprecatedUse,
+    Silence,
+)
+from appliance.model.upgrade.points.gate import Gate, Point
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
@@ -26,8 +31,11 @@ _MINOR: Final = re.compile(r"(\d{1,3})\.(\d{1,4})")
 MOST_NAMED: Final = 20
 # Each has to be acknowledged by name, so most of them are named.
 MOST_LOSSES: Final = 100
-_BUNDLE: Final = Point("bundle", "the verified bundle of the first release on the way")
+_BUNDLE: Final = Point("bundle", "the verified bundle of each release on the way")
 _RUNAI: Final = Point("runai", "a version of Run:ai that runs on every Kubernetes on the way")
+_RUNTIME: Final = Point("runai-runtime", "the container runtime that the nodes will have")
+_RUNTIME_KEY: Final = "runai-operator: {config: {global: {runtime: RUNTIME}}}"
+_VALUES: Final = "helm get values runai-cluster -n runai, on a control-plane node"
 _OPERATOR: Final = Point("gpu-operator", "a GPU Operator that runs on every Kubernetes on the way")
 _DEPRECATED: Final = Point("deprecated-apis", "no use of an API that the release no longer has")
 _NEWER_OPERATOR: Final = "first bring it to a version for both: appliance gpu upgrade"
@@ -35,16 +43,32 @@ _DROPPED: Final = Point("dropped", "no setting that kubeadm would silently drop"
 
 
 def bundle(evidence: Evidence, path: Sequence[Hop]) -> tuple[Gate, ...]:
-    """The bundle is the release's, whole, and in the mirror or on its way there."""
-    found, release = evidence.bundle, path[0].release
+    """Each bundle is its release's, whole, and in the mirror or on its way there."""
+    faults: list[Gate] = []
+    well = []
+    for hop in path:
+        found = evidence.bundles.get(hop.release, NOT_ASKED)
+        faults += _bundle_faults(hop.release, found)
+        if isinstance(found, BundleEvidence):
+            well.append(f"{hop.release}, {_where(found)}")
+    return _BUNDLE.all_of(faults, "; ".join(well))
+
+
+def _bundle_faults(release: str, found: BundleEvidence | Silence) -> Iterator[Gate]:
     build = f"appliance bundle build --release {release} DIR, then --bundle DIR"
     if isinstance(found, Silence):
-        return (_BUNDLE.unknown(found, build),)
-    if found.release != release:
-        return (_BUNDLE.stop(f"the bundle of {found.release}, not {release}", build),)
-    faults = [_BUNDLE.stop(fault, build) for fault in found.faults[:MOST_NAMED]]
+        yield _BUNDLE.unknown(Silence(f"{release}: {found.reason}", found.cure), build)
+    elif found.release != release:
+        yield _BUNDLE.stop(f"the bundle of {found.release}, not {release}", build)
+    else:
+        yield from (_BUNDLE.stop(fault, build) for fault in found.faults[:MOST_NAMED])
+
+
+def _where(found: BundleEvidence) -> str:
+    if found.later:
+        return "needed after the pause"
     where = "in the mirror" if found.mirrored else "the run brings it to the mirror first"
-    return _BUNDLE.all_of(faults, f"{release}, verified; {where}")
+    return f"verified; {where}"
 
 
 def _minors(path: Sequence[Hop]) -> list[tuple[int, int]]:
@@ -78,6 +102,25 @@ def runai(evidence: Evidence, path: Sequence[Hop]) -> tuple[Gate, ...]:
             ),
         )
     return (_RUNAI.go(f"Run:ai {found} runs on {span}"),)
+
+
+def runai_runtime(evidence: Evidence, path: Sequence[Hop]) -> tuple[Gate, ...]:
+    """Run:ai's own value for the container runtime is the one that the nodes will have."""
+    found = evidence.runai_runtime
+    if not evidence.runtimes_change or found is None:
+        return (_RUNTIME.go("nothing of Run:ai depends on a change"),)
+    will = path[-1].runtime
+    if isinstance(found, Silence):
+        return (_RUNTIME.unknown(found, f"see it: {_VALUES}"),)
+    if found != will:
+        return (
+            _RUNTIME.stop(
+                f"global.runtime of Run:ai is {found or 'not set, which means docker'}",
+                f"in site.yml, runai.cluster_values: {_RUNTIME_KEY.replace('RUNTIME', will)}; "
+                "then: appliance install --only runai",
+            ),
+        )
+    return (_RUNTIME.go(f"global.runtime of Run:ai is {found}"),)
 
 
 def gpu_operator(site: Site, observed: Observed, path: Sequence[Hop]) -> tuple[Gate, ...]:

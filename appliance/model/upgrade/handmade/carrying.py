@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.components.access.oidc import is_enabled, wanted_flags
@@ -16,6 +17,9 @@ from appliance.model.upgrade.losses import Carrier, Document, Documents
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
+    from appliance.model.upgrade.observed import NodeVersions
+    from appliance.model.upgrade.plan import UpgradePlan
+    from appliance.model.upgrade.versions import Version
 
 _KUBELET: Final = "kubelet."
 _API_SERVER: Final = "kube-apiserver."
@@ -27,6 +31,44 @@ def carrier_of(desired: Desired) -> Carrier:
         kubelet=dict(desired.site.settings.kubernetes.kubelet),
         oidc=wanted_flags(desired) if is_enabled(desired.site) else {},
     )
+
+
+def losses_to_come(
+    losses: Sequence[Loss], plan: UpgradePlan, nodes: Mapping[str, NodeVersions | None]
+) -> tuple[Loss, ...]:
+    """The losses that the steps of a plan would cause; what is upgraded already is not compared.
+
+    Args:
+        losses: as documents of the whole cluster show them.
+        plan: of what is still to be done.
+        nodes: what runs now. A kubelet's file that an older minor version of kubeadm wrote is not
+            compared with what a newer one rendered: defaults differ, and nobody changed them.
+    """
+    steps = (*plan.steps, *plan.rest)
+    hop = plan.hops[0].kubernetes if plan.hops else None
+    masters = {name for one in steps if one.kind == "control_plane" for name in one.nodes}
+    applied = all(one.action != "apply" for one in steps if one.release == plan.release)
+    kubelets = {
+        name
+        for one in steps
+        if one.action
+        for name in one.nodes
+        if not (applied and hop and _lags_a_minor(nodes.get(name), hop))
+    }
+    found = []
+    for loss in losses:
+        if loss.nodes:
+            due = kubelets if loss.name.startswith(_KUBELET) else masters
+            names = tuple(name for name in loss.nodes if name in due)
+            found += [replace(loss, nodes=names)] if names else []
+        elif any(one.action == "apply" for one in steps):
+            found.append(loss)
+    return tuple(found)
+
+
+def _lags_a_minor(node: NodeVersions | None, hop: Version) -> bool:
+    kubelet = node.parsed().get("kubelet") if node else None
+    return kubelet is not None and kubelet.minors_to(hop) != 0
 
 
 def carried_kubelet(found: Documents, losses: Sequence[Loss], carrier: Carrier) -> Document | None:

@@ -1,0 +1,184 @@
+#!/usr/bin/python
+"""Ansible module: a Docker that runs nothing any more is removed, with its data."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from ansible.module_utils.appliance_mounts import require_local
+from ansible.module_utils.appliance_programs import runner
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: docker_removed
+short_description: Remove an unused Docker and its data
+description:
+  - Removes the packages, and empties C(/var/lib/docker) and C(/var/lib/dockershim).
+  - Refuses, before any change, a node whose kubelet is not on containerd, a Docker that runs or
+    starts at boot, one with containers or volumes, one whose data is elsewhere, and folders with
+    something mounted below them.
+  - containerd, its data, and the configuration in C(/etc/docker) stay.
+options:
+  socket: {description: "containerd's socket, as unix://PATH", type: str, required: true}
+  root: {description: The folder used as /, type: path, default: /}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Remove Docker
+  docker_removed:
+    socket: unix:///run/containerd/containerd.sock
+"""
+
+RETURN = r"""
+removed: {description: What was removed, type: list, elements: str, returned: always}
+"""
+
+# Deleting millions of small files.
+PROGRAM_SECONDS = 1800
+FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+DATA = "var/lib/docker"
+FOLDERS = (DATA, "var/lib/dockershim")
+UNITS = ("docker.service", "docker.socket")
+TASKS = (
+    "run/containerd/io.containerd.runtime.v2.task/moby",
+    "run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
+)
+# Whoever uses Docker: each before what it needs.
+PACKAGES = (
+    *("docker-ce-rootless-extras", "docker-compose-plugin", "docker-buildx-plugin"),
+    *("docker-ce", "docker-ce-cli", "docker.io"),
+)
+
+
+class RemoveError(Exception):
+    """Something may use it still; the text says what, and what to do."""
+
+
+class Leftovers:
+    """What an unused Docker left on this node.
+
+    Args:
+        root: the folder used as /.
+        run: callable(argv) -> (rc, stdout, stderr).
+    """
+
+    def __init__(self, root, run):
+        self._root, self._run = Path(root), run
+        self.removed = []
+
+    def refusal(self, socket):
+        """Return why nothing may be removed; empty where nothing uses it."""
+        flags = self._root / FLAGS
+        text = flags.read_text() if flags.is_file() else ""
+        if "--container-runtime-endpoint=%s" % socket not in text.replace('"', " ").split():
+            return "the kubelet of this node does not run on containerd (%s)" % flags
+        for unit in UNITS:
+            active = self._run(["systemctl", "is-active", unit])[1].strip()
+            enabled = self._run(["systemctl", "is-enabled", unit])[1].strip()
+            if active not in ("inactive", "failed", "unknown", "") or enabled == "enabled":
+                return "%s runs or starts at boot: sudo systemctl disable --now %s" % (unit, unit)
+        filled = [name for name in TASKS if self._inside(name)]
+        if filled:
+            return "containers of Docker run (/%s)" % filled[0]
+        return self._held()
+
+    def _held(self):
+        """Return what of others is in Docker's data; or empty."""
+        if self._elsewhere():
+            return "Docker's data is not in /%s (/etc/docker/daemon.json): remove it by hand" % DATA
+        containers = self._inside(DATA + "/containers")
+        if containers:
+            return "%d containers are in /%s/containers: remove them first" % (
+                len(containers),
+                DATA,
+            )
+        volumes = [path.name for path in self._inside(DATA + "/volumes") if path.is_dir()]
+        if volumes:
+            return "volumes are in /%s/volumes, first %s: move their data away first" % (
+                DATA,
+                volumes[0],
+            )
+        return ""
+
+    def _elsewhere(self):
+        path = self._root / "etc/docker/daemon.json"
+        return path.is_file() and '"data-root"' in path.read_text()
+
+    def _inside(self, name):
+        folder = self._root / name
+        return sorted(folder.iterdir()) if folder.is_dir() else []
+
+    def packages(self, act):
+        """Remove the packages that are installed; what depends on them stops it."""
+        argv = ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"]
+        _, out, _ = self._run([*argv, *PACKAGES])
+        rows = (line.split() for line in out.splitlines())
+        there = {row[0] for row in rows if row[-1] == "installed"}
+        names = [name for name in PACKAGES if name in there]
+        self.removed += ["package %s" % name for name in names]
+        if names and act:
+            self._call("apt-mark", "unhold", *names)
+            self._call("dpkg", "--remove", *names)
+
+    def data(self, act):
+        """Empty the folders, each on its own file system."""
+        folders = [self._root / name for name in FOLDERS]
+        linked = [path for path in folders if path.is_symlink()]
+        if linked:
+            raise RemoveError("%s is a link: empty what it names by hand" % linked[0])
+        there = [path for path in folders if path.is_dir()]
+        if act:
+            require_local(self._root, [path.resolve() for path in there])
+        for folder in there:
+            device = folder.stat().st_dev
+            for path in sorted(folder.iterdir()):
+                state = path.lstat()
+                if stat.S_ISDIR(state.st_mode) and state.st_dev != device:
+                    raise RemoveError("%s is on another file system than %s" % (path, folder))
+                self.removed.append(str(path))
+                if act:
+                    self._call("rm", "--recursive", "--force", "--one-file-system", "--", str(path))
+
+    def _call(self, *argv):
+        rc, out, err = self._run(list(argv))
+        if rc != 0:
+            raise RemoveError("%s: %s" % (" ".join(argv[:3]), (err or out).strip()))
+
+
+def remove(leftovers, socket, act):
+    """Remove everything, the data last: until it is gone, a second run goes on.
+
+    Raises:
+        RemoveError: nothing may be removed, or a part could not be.
+    """
+    why = leftovers.refusal(socket)
+    if why:
+        raise RemoveError("%s. Nothing was removed" % why)
+    leftovers.packages(act)
+    leftovers.data(act)
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "socket": {"type": "str", "required": True},
+            "root": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    leftovers = Leftovers(module.params["root"], runner(module, PROGRAM_SECONDS))
+    try:
+        remove(leftovers, module.params["socket"], not module.check_mode)
+    except (RemoveError, OSError) as error:
+        module.fail_json(
+            msg="%s. Removed before: %s" % (error, ", ".join(leftovers.removed) or "nothing"),
+            removed=leftovers.removed,
+        )
+    module.exit_json(changed=bool(leftovers.removed), removed=leftovers.removed)
+
+
+if __name__ == "__main__":
+    main()

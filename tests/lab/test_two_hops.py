@@ -1,0 +1,101 @@
+"""A lab of the first release goes through two releases in one run, and changes its runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import succeed
+from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.support.cluster import kubectl
+from tests.lab.support.service_probe import asking
+from tests.lab.support.upgrading import SECONDS, cordoned, new_bundle, versions
+from tests.this_run import OS, folder
+
+__all__ = ["new_bundle"]
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+LAST, LAST_TAG = "k8s-1.24.17-r1", "v1.24.17"
+
+
+@pytest.fixture(scope="module")
+def last_bundle() -> Path:
+    """The bundle of the last release; ``APPLIANCE_TEST_LAST_BUNDLE=DIR`` names one."""
+    if given := os.environ.get("APPLIANCE_TEST_LAST_BUNDLE"):
+        return Path(given)
+    directory = folder() / f"bundle-{LAST}"
+    words = ["bundle", "build", "--release", LAST, "--os", OS, str(directory), "--yes"]
+    succeed(*words, timeout=7200)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def first_lab(
+    tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path
+) -> Iterator[LabSite]:
+    """One control plane and two workers on the first release."""
+    with lab_up("hop", tmp_path_factory.mktemp("labs")) as site:
+        lab = LabSite(site.name, site, bundle_directory)
+        assert lab.install().returncode == 0
+        yield lab
+
+
+def words(lab: LabSite, *bundles: Path) -> list[str]:
+    """The words of the command."""
+    given = [word for one in bundles for word in ("--bundle", str(one))]
+    return ["cluster", "upgrade", "--to", LAST, "--site", str(lab.directory), *given]
+
+
+def runtimes(lab: LabSite) -> dict[str, str]:
+    """Node -> the container runtime of its kubelet."""
+    found: dict[str, Any] = json.loads(kubectl(lab, "get nodes -o json"))
+    return {
+        item["metadata"]["name"]: item["status"]["nodeInfo"]["containerRuntimeVersion"]
+        for item in found["items"]
+    }
+
+
+def test_killed_in_the_change_of_the_runtime_the_same_command_ends_both_releases(
+    first_lab: LabSite, new_bundle: Path, last_bundle: Path
+) -> None:
+    program = Path(sys.executable).with_name("appliance")
+    with asking(first_lab) as asked:
+        process = subprocess.Popen(
+            [program, *words(first_lab, new_bundle, last_bundle), "--yes"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            # No API is asked: it is away while kubeadm runs.
+            flags = "grep containerd.sock /var/lib/kubelet/kubeadm-flags.env"
+            wait_for(
+                "the first worker's kubelet pointed at containerd",
+                lambda: bool(first_lab.shell("w1", flags, check=False)),
+                SECONDS,
+            )
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert {node: one[:6] for node, one in versions(first_lab).items()} == dict.fromkeys(
+            versions(first_lab), "v1.23."
+        )
+        succeed(*words(first_lab, last_bundle), "--yes", timeout=SECONDS)
+    assert asked.lost == []
+    assert set(versions(first_lab).values()) == {LAST_TAG}
+    assert all(one.startswith("containerd://") for one in runtimes(first_lab).values())
+    assert cordoned(first_lab) == []
+
+
+def test_afterwards_there_is_nothing_to_do(first_lab: LabSite, last_bundle: Path) -> None:
+    done = succeed(*words(first_lab, last_bundle), "--yes")
+    assert f"nothing to do: every node runs {LAST}" in done.stdout

@@ -1,0 +1,131 @@
+"""The kubelet that ran before an upgrade: kept once, and put back whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+before = load("kubelet_before", role="kubernetes_upgrade")
+Run = Callable[[list[str]], tuple[int, str, str]]
+NEW = "1.23.17"
+CONFIG = "var/lib/kubelet/config.yaml"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    found = tmp_path / "root"
+    for name in before.FILES:
+        path = found / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"old {name}")
+    (found / before.PROGRAM).chmod(0o755)
+    return found
+
+
+def says(version: str) -> Run:
+    return lambda _argv: (0, f"Kubernetes v{version}\n", "")
+
+
+def replaced(root: Path) -> None:
+    for name in before.FILES:
+        (root / name).write_text(f"new {name}")
+
+
+def contents(root: Path) -> set[str]:
+    return {(root / name).read_text().partition(" ")[0] for name in before.FILES}
+
+
+def test_what_ran_before_is_put_back_with_its_modes(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "kept"
+    assert before.keep(folder, root, NEW, says("1.23.5"), True) == ("v1.23.5", list(before.FILES))
+    replaced(root)
+    was, files = before.put_back(folder, root, NEW, says(NEW), True)
+    assert (was, files) == ("v1.23.5", list(before.FILES))
+    assert contents(root) == {"old"}
+    assert (root / before.PROGRAM).stat().st_mode & 0o777 == 0o755
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert before.put_back(folder, root, NEW, says("1.23.5"), True) == ("v1.23.5", [])
+
+
+def test_a_second_run_keeps_the_first_and_not_what_was_replaced_since(
+    tmp_path: Path, root: Path
+) -> None:
+    folder = tmp_path / "kept"
+    before.keep(folder, root, NEW, says("1.23.5"), True)
+    (root / CONFIG).write_text("new: half-way")
+    assert before.keep(folder, root, NEW, says("1.23.5"), True) == ("v1.23.5", [])
+    assert before.put_back(folder, root, NEW, says("1.23.5"), True)[1] == [CONFIG]
+    assert contents(root) == {"old"}
+
+
+def test_a_kubelet_of_the_release_is_not_kept_as_the_one_before(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "kept"
+    assert before.keep(folder, root, NEW, says(NEW), True) == ("", [])
+    assert not folder.exists()
+    with pytest.raises(before.BeforeError, match="keeps none of before"):
+        before.put_back(folder, root, NEW, says(NEW), True)
+
+
+def test_where_nothing_was_replaced_yet_there_is_nothing_to_put_back(
+    tmp_path: Path, root: Path
+) -> None:
+    assert before.put_back(tmp_path / "kept", root, NEW, says("1.23.5"), True) == ("v1.23.5", [])
+
+
+def test_a_copy_that_was_killed_counts_for_nothing(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "kept"
+    before.keep(folder, root, NEW, says("1.23.5"), True)
+    (folder / before.RECORD).unlink()
+    (folder / before.PROGRAM).write_text("cut o")
+    assert before.keep(folder, root, NEW, says("1.23.5"), True)[1] == list(before.FILES)
+    assert (folder / before.PROGRAM).read_text().startswith("old")
+
+
+@pytest.mark.parametrize("damage", [before.PROGRAM, CONFIG])
+def test_a_kept_file_that_was_changed_is_not_put_back(
+    tmp_path: Path, root: Path, damage: str
+) -> None:
+    folder = tmp_path / "kept"
+    before.keep(folder, root, NEW, says("1.23.5"), True)
+    (folder / damage).write_text("rotten")
+    replaced(root)
+    with pytest.raises(before.BeforeError, match="is not what was kept"):
+        before.put_back(folder, root, NEW, says(NEW), True)
+    assert contents(root) == {"new"}
+
+
+RECORDS = ["", "[]", "{}", json.dumps({"was": "v1", "files": 7}), '{"files": {}}']
+
+
+@pytest.mark.parametrize("text", RECORDS)
+def test_a_record_of_another_form_counts_for_nothing(tmp_path: Path, root: Path, text: str) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / before.RECORD).write_text(text)
+    assert before.keep(folder, root, NEW, says("1.23.5"), True)[1] == list(before.FILES)
+
+
+def test_only_the_kubelets_own_files_are_written(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "kept"
+    before.keep(folder, root, NEW, says("1.23.5"), True)
+    known = json.loads((folder / before.RECORD).read_text())
+    known["files"]["etc/shadow"] = "ab" * 32
+    (folder / before.RECORD).write_text(json.dumps(known))
+    assert before.put_back(folder, root, NEW, says("1.23.5"), True) == ("v1.23.5", [])
+    assert not (root / "etc/shadow").exists()
+
+
+def test_a_program_that_does_not_answer_is_named(tmp_path: Path, root: Path) -> None:
+    with pytest.raises(before.BeforeError, match="does not say its version"):
+        before.keep(tmp_path / "kept", root, NEW, lambda _argv: (1, "", "exec format error"), True)
+
+
+def test_check_mode_copies_nothing(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "kept"
+    assert before.keep(folder, root, NEW, says("1.23.5"), False) == ("v1.23.5", list(before.FILES))
+    assert not folder.exists()

@@ -1,0 +1,196 @@
+"""An upgrade that goes on: what was accepted, saved and changed by hand since it began."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from appliance.errors import ClusterError, PreflightFailed, StepNotVerified
+from appliance.model.state.upgrade import UpgradeMark, mark_of
+from appliance.model.upgrade.evidence import EtcdStatus, Silence
+from tests.unit.upgrade.rack import NEW, NEXT, Bench, FakeEvidence
+from tests.unit.upgrade.test_upgrade_workflow import judged
+
+
+def evidence_of(bench: Bench) -> FakeEvidence:
+    assert bench.evidence is not None
+    return bench.evidence
+
+
+def mark(bench: Bench) -> UpgradeMark:
+    found = mark_of(bench.rack.cluster)
+    assert found is not None
+    return found
+
+
+def snapshots(bench: Bench) -> list[str]:
+    return [what for what in bench.rack.done if what.startswith("snapshot")]
+
+
+def test_a_hand_edit_in_a_pause_is_refused_by_name_before_it_is_dropped() -> None:
+    bench = judged()
+    bench.upgrade(pause_after="cp1")
+    evidence_of(bench).kubelets = {"maxPods": 200}
+    before = list(bench.rack.done)
+    with pytest.raises(PreflightFailed, match=r"kubelet\.maxPods on w1, w2 is 200"):
+        bench.upgrade()
+    assert bench.rack.done == before
+    found = bench.upgrade(dry_run=True)
+    assert [(gate.name, gate.verdict) for gate in found.gates] == [("dropped", "no-go")]
+
+
+def test_what_was_given_up_by_name_is_remembered_from_any_laptop() -> None:
+    bench = judged()
+    evidence_of(bench).kubelets = {"maxPods": 200}
+    bench.upgrade(pause_after="cp1", accepted=frozenset({"kubelet.maxPods"}))
+    assert mark(bench).accepted == ("kubelet.maxPods",)
+    evidence_of(bench).kubelets = {"maxPods": 200, "podPidsLimit": 9}
+    with pytest.raises(PreflightFailed, match="podPidsLimit") as refused:
+        bench.upgrade()
+    assert "maxPods" not in str(refused.value)
+    assert bench.upgrade(accepted=frozenset({"kubelet.podPidsLimit"})).ended
+
+
+def test_what_another_upgrade_gave_up_counts_for_no_later_one() -> None:
+    bench = judged()
+    evidence_of(bench).kubelets = {"maxPods": 200}
+    bench.upgrade(accepted=frozenset({"kubelet.maxPods"}), pause_after="cp1")
+    old = mark(bench)
+    assert bench.upgrade().ended
+    assert old.accepted == ("kubelet.maxPods",)
+    assert mark_of(bench.rack.cluster) is None
+
+
+def test_a_setting_of_a_node_that_has_the_release_is_not_compared_again() -> None:
+    bench = judged()
+    bench.upgrade(pause_after="w1")
+    documents = evidence_of(bench).documents
+
+    def only_on_w1(members: Any) -> Any:
+        found = documents(members)
+        files: dict[str, Any] = dict(found.kubelet_files)
+        files["w1"] = files["w1"] | {"maxPods": 200}
+        object.__setattr__(found, "kubelet_files", files)
+        return found
+
+    evidence_of(bench).documents = only_on_w1  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+
+
+def test_between_two_releases_everything_is_judged_again() -> None:
+    bench = judged(to=NEXT)
+    known = copy.deepcopy(bench.rack.documents)
+    bench.upgrade(pause_after=NEW)
+    # A play of the fake makes its hosts as the site says, which has no clock.
+    for name, document in bench.rack.documents.items():
+        document |= {key: known[name][key] for key in ("clock", "filesystems", "kubernetes")}
+    evidence_of(bench).uses = Silence("metrics: status 403")
+    before = list(bench.rack.done)
+    with pytest.raises(PreflightFailed, match="metrics: status 403"):
+        bench.upgrade()
+    assert bench.rack.done == before
+    evidence_of(bench).uses = ()
+    assert bench.upgrade().ended
+
+
+def test_the_first_snapshot_is_the_way_back_and_is_saved_once() -> None:
+    bench = judged()
+    bench.upgrade(pause_after="cp1")
+    assert mark(bench).snapshots == (f"{NEW} cp1 /snapshots/1.db",)
+    assert bench.upgrade().ended
+    assert snapshots(bench) == ["snapshot cp1 upgrade"]
+
+
+def test_each_release_has_its_snapshot_and_the_one_before_it_is_kept() -> None:
+    bench = judged(to=NEXT)
+    assert bench.upgrade().ended
+    assert snapshots(bench) == ["snapshot cp1 upgrade", "snapshot cp1 upgrade 1.db"]
+
+
+def test_kubeadm_saves_none_of_its_own_where_one_is_on_record() -> None:
+    bench = judged()
+    bench.upgrade()
+    seen = {
+        play.inventory["all"]["vars"]["kubernetes_upgrade_snapshot"]
+        for play in bench.rack.plays
+        if play.playbook == "kubernetes_upgrade"
+    }
+    assert seen == {False}
+
+
+def down(*names: str) -> Any:
+    """The members of etcd, some of which are down."""
+
+    def statuses(asked: Any) -> tuple[EtcdStatus, ...] | Silence:
+        return tuple(
+            EtcdStatus(node.name, node.name not in names, f"{n:x}", "2", 7, "3.5.1", 1 << 20)
+            for n, node in enumerate(asked, 1)
+        )
+
+    return statuses
+
+
+def until(bench: Bench, action: str, *names: str) -> None:
+    """Members of etcd are down until kubeadm has run there."""
+
+    def statuses(asked: Any) -> tuple[EtcdStatus, ...] | Silence:
+        left = [name for name in names if f"{action} {name}" not in bench.rack.done]
+        found: tuple[EtcdStatus, ...] | Silence = down(*left)(asked)
+        return found
+
+    evidence_of(bench).statuses = statuses  # type: ignore[method-assign]
+
+
+def test_a_control_plane_whose_etcd_is_down_goes_on_with_the_snapshot_on_record() -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp1")
+    # Out first, as it is half-way: its kubeadm brings its etcd back.
+    until(bench, "node", "cp2")
+    assert bench.upgrade().ended
+    assert len(snapshots(bench)) == 1
+
+
+def test_the_next_control_plane_waits_until_etcd_is_whole_again() -> None:
+    bench = judged(masters=3)
+    statuses = evidence_of(bench).statuses
+    evidence_of(bench).statuses = lambda asked: (  # type: ignore[method-assign]
+        down("cp2")(asked) if "apply cp2" in bench.rack.done else statuses(asked)
+    )
+    with pytest.raises(StepNotVerified, match="cp2: its etcd is not healthy"):
+        bench.upgrade()
+    assert "kubelet cp2" not in bench.rack.done
+    assert not any(what in bench.rack.done for what in ("node cp1", "node cp3"))
+    evidence_of(bench).statuses = statuses  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+
+
+def test_without_one_on_record_it_is_saved_where_etcd_runs() -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
+    text = UpgradeMark(NEW, "2026-01-01T00:00:00+00:00", "ada on laptop").as_text()
+    bench.rack.annotate([f"cp{n}" for n in (1, 2, 3)], "appliance.dev/upgrade", text)
+    until(bench, "node", "cp3")
+    assert bench.upgrade().ended
+    assert snapshots(bench)[1:] == ["snapshot cp1 upgrade"]
+
+
+def test_while_one_etcd_is_down_no_other_control_plane_is_touched() -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
+    evidence_of(bench).statuses = down("cp2")  # type: ignore[method-assign]
+    before = [what for what in bench.rack.done if what.startswith(("apply", "node cp"))]
+    with pytest.raises(ClusterError, match="cp1 was not touched, because cp2: its etcd"):
+        bench.upgrade()
+    after = [what for what in bench.rack.done if what.startswith(("apply", "node cp"))]
+    assert (before, after) == (["apply cp2"], ["apply cp2"])
+    assert bench.cordoned == []
+
+
+def test_etcds_leader_comes_last() -> None:
+    bench = judged(masters=3)
+    evidence_of(bench).statuses = down()  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+    steps = [what for what in bench.rack.done if what.startswith(("apply", "node cp"))]
+    assert steps == ["apply cp1", "node cp3", "node cp2"]
