@@ -16,12 +16,14 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
+from appliance.model.patch.plan import PatchOptions, Situation, plan_patch
 from appliance.model.patch.state import NodeState
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
-from tests.unit.patch.bench import INDEX, KERNEL, UPDATES, Bench, manifest
+from tests import samples
+from tests.unit.patch.bench import INDEX, KERNEL, UPDATES, Bench, manifest, state
 from tests.unit.upgrade.rack import web
 
 WITH_KERNEL = {**UPDATES, f"linux-image-{KERNEL}": "5.4.0-216.236"}
@@ -270,3 +272,26 @@ def test_every_record_is_verified_and_the_next_forecast_knows_its_time() -> None
         bench.rack.states[name] = replace(found, packages={**old, "libtiff5": "4.1.0-1"})
     again = bench.patch(dry_run=True)
     assert again.durations.of_plan(again.plan).source == "journal"
+
+
+def test_a_services_node_outside_the_cluster_is_patched_without_a_drain() -> None:
+    bench = Bench()
+    site = bench.desired.site
+    cp1, *others = site.nodes
+    outside = replace(cp1, name="srv", address=samples._node("srv", 40, set()).address)
+    nodes = (
+        replace(cp1, groups=frozenset({"control_plane"})),
+        *others,
+        replace(outside, groups=frozenset({"services"})),
+    )
+    moved = replace(bench.desired, site=replace(site, nodes=nodes))
+    found = Situation(
+        {node.name: state(node.name) for node in nodes},
+        dict.fromkeys(("cp1", "w1", "w2")),
+        mirrored=True,
+    )
+    plan = plan_patch(moved.site, bench.manifest, PatchOptions(), found)
+    assert [(step.kind, step.nodes) for step in plan.steps] == [
+        *(("nodes", ("w1",)), ("nodes", ("w2",)), ("nodes", ("cp1",)), ("host", ("srv",))),
+    ]
+    assert plan.refusals == ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.commands.install.scope import node_of
+from appliance.cli.commands.install.scope import host_of
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
 from appliance.cli.options import (
@@ -94,13 +94,15 @@ def patch(
     Example: appliance node patch --bundle /media/bundle --dry-run
     """
     from appliance.cli.site_session import PAUSES
-    from appliance.model.patch.plan import PatchOptions
+    from appliance.model.patch.plan import PatchOptions, patched_nodes
     from appliance.workflows.node.patch import COMMAND, node_patch
     from appliance.workflows.node.patch_look import PatchRequest
 
     connected = app.connect(site, bundle)
+    patched = patched_nodes(connected.site)
     for name in nodes:
-        node_of(connected.site, name)
+        if host_of(connected.site, name) not in patched:
+            raise click.UsageError(f"{name} is a jumpbox: it uses no bundle")
 
     def confirm(found: PatchResult) -> bool:
         return confirmed(
