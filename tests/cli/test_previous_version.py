@@ -34,6 +34,7 @@ from tests.cli.faked_site import installed
 from tests.cli.test_which_site import LOOKING
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeEtcd, FakeRack
 from tests.unit.life.rack import FakeDrain
+from tests.unit.patch import bench as patches
 
 WRITTEN = Path(__file__).parents[1] / "data/site_of_0.1.0"
 RECORDS = sorted((WRITTEN / "archive/journal").glob("*.json"))
@@ -104,6 +105,7 @@ def rack(site: Path, monkeypatch: pytest.MonkeyPatch) -> FakeRack:
     found.archive, found.etcd, found.clock = FakeArchive(), FakeEtcd(desired.site), FakeClock()
     found.archive.documents = dict(archived())
     found.drain = FakeDrain(found.clock)
+    found.states = {node.name: patches.state(node.name) for node in desired.site.nodes}
 
     def connect(_self: Application, *_: Any, **__: Any) -> SiteSession:
         bundle: Any = FakeBundle(samples.manifest())
