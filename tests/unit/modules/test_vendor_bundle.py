@@ -130,9 +130,24 @@ def test_a_registry_that_does_not_say_is_asked_again_and_nothing_is_pushed(
 Unpacked = Callable[[], Any]
 
 
-def unpack_at_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Run the scripts of units directly, and remember which."""
+SYSTEMCTL = """#!/bin/sh
+cd "$(dirname "$0")"
+case "$*" in
+    *is-active*) test -e running ;;
+    start*) : >running ;;
+    stop*) rm running ;;
+esac && echo "$*" >>asked
+"""
+
+
+def unpack_at_once(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
+    """Run the scripts of units directly, and remember which; Docker runs."""
     ran = []
+    programs = folder / "programs"
+    programs.mkdir()
+    (programs / "systemctl").write_text(SYSTEMCTL)
+    (programs / "systemctl").chmod(0o755)
+    (programs / "running").touch()
 
     class Job:
         def __init__(self, name: str, *_: Any, **__: Any) -> None:
@@ -144,7 +159,7 @@ def unpack_at_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             ran.append(self._name)
             done = subprocess.run(
                 command, cwd=directory, capture_output=True, text=True, check=False,
-                env={"PATH": "/usr/bin:/bin", **environment},
+                env={**environment, "PATH": f"{programs}:/usr/bin:/bin"},
             )  # fmt: skip
             told = {"job": self._name, "rc": done.returncode, "stderr": done.stderr}
             return told, False
@@ -176,7 +191,7 @@ def received(folder: Path, content: bytes | None = None) -> tuple[Module, Path]:
 def test_what_was_received_is_verified_unpacked_and_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = unpack_at_once(monkeypatch)
+    ran = unpack_at_once(monkeypatch, tmp_path)
     module, tar = received(tmp_path)
     bundle = vendor_bundle.Bundle(module.params)
     assert not bundle.is_unpacked()
@@ -194,7 +209,7 @@ def test_what_was_received_is_verified_unpacked_and_gone(
 def test_the_same_bundle_under_another_name_is_unpacked_already(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unpack_at_once(monkeypatch)
+    unpack_at_once(monkeypatch, tmp_path)
     module = Module(tmp_path)
     bundle = vendor_bundle.Bundle(module.params)
     bundle.deploy.mkdir(parents=True)
@@ -209,7 +224,7 @@ def test_the_same_bundle_under_another_name_is_unpacked_already(
 def test_a_part_of_the_tar_says_how_much_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unpack_at_once(monkeypatch)
+    unpack_at_once(monkeypatch, tmp_path)
     module, _ = received(tmp_path, b"part")
     with pytest.raises(
         vendor_bundle.BundleError, match=r"has 4 of \d+ bytes: run the same command"
@@ -220,7 +235,7 @@ def test_a_part_of_the_tar_says_how_much_is_there(
 def test_a_tar_with_another_digest_is_removed_and_not_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unpack_at_once(monkeypatch)
+    unpack_at_once(monkeypatch, tmp_path)
     module, tar = received(tmp_path)
     tar.write_bytes(bytes(tar.stat().st_size))
     with pytest.raises(vendor_bundle.BundleError, match="has another digest"):
@@ -231,7 +246,7 @@ def test_a_tar_with_another_digest_is_removed_and_not_unpacked(
 
 @pytest.fixture
 def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Module, Any, list[str]]:
-    ran = unpack_at_once(monkeypatch)
+    ran = unpack_at_once(monkeypatch, tmp_path)
     module, _ = received(tmp_path)
     bundle = vendor_bundle.Bundle(module.params)
     unpacking.unpack(bundle, 5)
@@ -264,6 +279,25 @@ def test_the_script_runs_once_with_the_registry_and_is_remembered(
     assert ran == ["runai-unpack", "runai-prepare"]
     module.params["registry"] = "other.test:5000"
     assert preparing.converge(module, bundle)["changed"] is True
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_docker_that_does_not_run_is_there_for_the_script_alone(
+    unpacked: tuple[Module, Any, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    runs: bool,
+) -> None:
+    module, bundle, _ = unpacked
+    programs = tmp_path / "programs"
+    if not runs:
+        (programs / "running").unlink()
+    monkeypatch.setattr(preparing.Preparation, "absent", lambda _: {})
+    assert preparing.converge(module, bundle)["changed"] is True
+    started = ["start docker.service", "stop docker.socket docker.service"]
+    asked = (programs / "asked").read_text().splitlines()
+    assert [line for line in asked if "is-active" not in line] == ([] if runs else started)
+    assert (programs / "running").exists() is runs
 
 
 @pytest.mark.parametrize(
