@@ -206,7 +206,7 @@ def _with_preflight(
     nodes = tuple(node.name for node in first.nodes(desired.site) if node.name in seen)
     if not nodes:
         return steps
-    reason = Reason(nodes[0], "always runs before the first change; changes nothing")
+    reason = Reason(nodes[0], "it always runs before the first change; it changes nothing")
     return [PlannedStep(first.name, nodes, (reason,)), *steps]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.terminal import print_line
-from appliance.model.plan.steps import BY_NAME
+from appliance.model.plan.steps import BY_NAME, PREFLIGHT
 from appliance.model.state.plan import Plan, PlannedStep
 
 FEW = 3
@@ -73,7 +73,9 @@ def _outlook(plan: Plan) -> str:
     """Whether there is something to do, where nothing refuses it."""
     if plan.steps:
         count = len(plan.steps)
-        return f"can be done: {count} step{'' if count == 1 else 's'}"
+        if count == 1:
+            return "can be done: 1 step, with its result and its nodes"
+        return f"can be done: {count} steps, each with its result and its nodes"
     if plan.unseen:
         return "nothing to do on the nodes that answered"
     return "nothing to do: the checks of every step pass on every node"
@@ -114,7 +116,9 @@ def _show_step(step: PlannedStep, *, err: bool) -> None:
     print_line(f"{step.name}: {BY_NAME[step.name].summary}: {', '.join(step.nodes)}", err=err)
     by_text = by_sentence(step)
     for text, nodes in list(by_text.items())[:FEW]:
-        print_line(f"   because {', '.join(nodes)}: {text}", err=err)
+        # A preflight has one reason for all of its nodes.
+        where = "" if step.name == PREFLIGHT.name else f" {', '.join(nodes)}:"
+        print_line(f"   because{where} {text}", err=err)
     if len(by_text) > FEW:
         print_line(f"   and {len(by_text) - FEW} more (see --output json)", err=err)
     for text in step.disturbs:
