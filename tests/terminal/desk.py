@@ -40,6 +40,8 @@ _CHANGING = (
     (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:" + "x" * 43),
     # Said at Ctrl-C, if a connection is not closed by then.
     (r"(?m)^waiting for .* to finish opening, .*\n", ""),
+    # The same, if a reading was under way.
+    (r"(?m)^warning: cannot read which nodes were removed on purpose: .*\n(  .*\n)?(?=\^C)", ""),
     # The end of a run's id.
     (r"(?<=  )[0-9a-f]{8}(?=  )", "0" * 8),
     # How long something took, or has been going on.
