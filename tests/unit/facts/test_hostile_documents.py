@@ -44,13 +44,17 @@ CLUSTER = samples.cluster(DESIRED)
 
 def merged(base: Any, over: Any) -> Any:
     if isinstance(base, dict) and isinstance(over, dict):
-        keys = base.keys() | over.keys()
+        # In one order: a set's is another in each process, and so were the inputs of a seed.
+        keys = [*base, *(key for key in over if key not in base)]
         return {key: merged(base.get(key), over.get(key, base.get(key))) for key in keys}
     return over
 
 
 # What a real machine tells beside what the sample site needs: certificates, mounts, units, jobs.
-RECORDED = look(DATA / "control-plane-debian-12/root", DATA / "control-plane-debian-12/outputs")
+RECORDED = {
+    **look(DATA / "control-plane-debian-12/root", DATA / "control-plane-debian-12/outputs"),
+    "took_seconds": 0.5,
+}
 PARTS = {
     "memory": {"dimms": [{"locator": "A1", "size_bytes": 1 << 34, "speed_mts": 3200}]},
     "disks": [{"name": "sda", "size_bytes": 1 << 40, "serial": "S1", "rotational": False}],
