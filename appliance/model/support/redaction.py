@@ -51,10 +51,12 @@ _BLOCK: Final = re.compile(
     r"(?::(?=\s|$)(?(2)(?!\s*\{\s*$))(.*))?",
     re.I,
 )
-_HEAD: Final = re.compile(r"(?:[&!]\S*\s*)*(?:[|>][-+0-9]*|\[|\{)?\s*(?:#.*)?")
+_HEAD: Final = re.compile(r"(?:[&!]\S*(?:\s+|$))*(?:[|>][-+0-9]*|\[|\{)?\s*(?:#.*)?")
 # Within a mapping in braces, the value is on the next line.
 _PENDING: Final = re.compile(
-    rf"""[^{{\[]{{0,400}}[{{\[].{{0,4000}}?(?:{SECRET_NAME})["']?\s*:\s*(?:[&!]\S*\s*)*""", re.I
+    rf"""[^{{\[]{{0,400}}[{{\[].{{0,4000}}?(?:{SECRET_NAME})["']?\s*:\s*"""
+    r"(?:[&!]\S*(?:\s+|$))*",
+    re.I,
 )
 # Colours and other commands to a terminal, and characters that nobody sees: they part names.
 _UNSEEN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
