@@ -54,6 +54,12 @@ _VALUE: Final = (
     rf"|{_PLAIN}+(?:[,;&\"'{{}}\[\]\\]{{1,2}}{_PLAIN}+)*"
     r"|\\*[\"'][^\n]*|\[[^\]\n]*$)"
 )
+# The same where something must follow it: each of many values in one line is read to its end.
+_BOUNDED: Final = (
+    rf"(?:(?P<deep>\\+\").{{0,1000}}?(?<!\\)(?P=deep)"
+    r"|b?(?:\"(?:[^\"\\]|\\.){0,1000}\"|'(?:[^']|''){0,1000}')|\[[^\]\n]{0,1000}\]"
+    rf"|{_PLAIN}{{1,200}}(?:[,;&\"'{{}}\[\]\\]{{1,2}}{_PLAIN}{{1,200}}){{0,9}})"
+)
 # An anchor and a tag of YAML, before a value.
 _PROPERTIES: Final = r"(?:[&!][^\s,{}\[\]]*[ \t]+){0,3}"
 _KEPT: Final = re.compile(
@@ -258,7 +264,7 @@ RULES: Final = (
     ),
     _rule(
         "value",
-        rf"\bvalue[\"'\\]*\s*[:=]\s*(?P<secret>{_VALUE})[\s,]+[\"'\\]*name[\"'\\]*\s*[:=]\s*"
+        rf"\bvalue[\"'\\]*\s*[:=]\s*(?P<secret>{_BOUNDED})[\s,]+[\"'\\]*name[\"'\\]*\s*[:=]\s*"
         rf"[\"'\\]*(?:{SECRET_NAME})",
         *_HINTS,
     ),
