@@ -62,9 +62,7 @@ _BOUNDED: Final = (
 )
 # An anchor and a tag of YAML, before a value.
 _PROPERTIES: Final = r"(?:[&!][^\s,{}\[\]]*[ \t]+){0,3}"
-_KEPT: Final = re.compile(
-    r"""["'\\]*(?:null|none|true|false|)["'\\]*|["'\\]*\[redacted: [^\]]*\]?["'\\]*""", re.I
-)
+_KEPT: Final = re.compile(r"(?:null|none|true|false|)|\[redacted: [^\]]*\]?", re.I)
 _QUOTES: Final = re.compile(r"\\*[\"']")
 _IS_SECRET_NAME: Final = re.compile(SECRET_NAME, re.I)
 
@@ -90,7 +88,7 @@ class Rule:
     def _replaced(self, found: re.Match[str]) -> str:
         if "secret" not in self.pattern.groupindex:
             return marked(self.name)
-        if _KEPT.fullmatch(found["secret"]):
+        if _KEPT.fullmatch(found["secret"].strip("\"'\\")):
             return found[0]
         begin, (start, end) = found.start(), found.span("secret")
         mark = _quoted(found["secret"], marked(self.name))
