@@ -177,3 +177,28 @@ def test_all_that_was_kept_is_in_the_facts_of_the_scene() -> None:
     """The premise of the cases: each part was seen."""
     found: Any = facts(samples.site().nodes[0])
     assert all((found.machine, found.member, found.handmade))
+
+
+OF_OTHERS = (
+    Handmade("kubelet", ("staticPodURL",), "http://a.b", "absent", value="http://a.b/pod"),
+    Handmade("kubelet", ("staticPodPath",), "pods", "/etc", value="pods"),
+    Handmade("kubelet", ("authentication", "anonymous", "enabled"), "true", "false", value=True),
+    Handmade("kubelet", ("authorization", "mode"), "AlwaysAllow", "Webhook", value="AlwaysAllow"),
+    Handmade("kube-proxy", ("command",), "sh", "kube-proxy", value=["/bin/sh", "-c", "id"]),
+    Handmade("kube-proxy", ("command",), "sh", "kube-proxy", value="/bin/sh"),
+    Handmade("kube-proxy", ("command",), "absent", "kube-proxy", there=False),
+)
+
+
+@pytest.mark.parametrize("one", OF_OTHERS, ids=lambda one: one.name)
+def test_nothing_of_a_site_runs_programs_of_others_on_this_machine(one: Handmade) -> None:
+    """Nodes of a lab are privileged containers, and a worker writes what it likes of itself."""
+    like = plan_likeness(seen(nodes={"w1": handmade(one)}))
+    assert [why for _, _, why in not_made(like)] == ["it would run programs of others in the lab"]
+
+
+def test_other_arguments_of_the_same_program_are_made() -> None:
+    words = ["/usr/local/bin/kube-proxy", "--config=/var/lib/kube-proxy/config.conf", "-v=2"]
+    one = Handmade("kube-proxy", ("command",), "-v=2", "none", value=words)
+    like = plan_likeness(seen(nodes={"w1": handmade(one)}))
+    assert [why for _, _, why in not_made(like)] == [""]
