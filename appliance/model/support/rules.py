@@ -14,10 +14,12 @@ from typing import Final
 _WORDS: Final = (
     r"(?:pass(?:word|wd|phrase|code)|(?<![a-z])pass(?![a-z])|secret|token|credential|cookie"
     r"|htpasswd|(?<![a-z])auths?(?![a-z])|(?-i:(?<=[a-z])Auth(?![a-z]))|connection[_-]?string"
-    r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age|auth|license)"
+    r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age|auth|license"
+    r"|master|jwt|hmac|fernet|aes|session)"
     r"[_-]?key|(?<![a-z])(?:pwd(?!=/)|psk|creds?|passwort|kennwort|csrf)(?![a-z])|assertion|samlresponse|string[_-]?data"
     r"|(?<![a-z])pw(?![a-z])|(?-i:(?<=[a-z])P[wW](?![a-z]))|(?:db|admin|root|user|bind|login)pw(?![a-z])"
     r"|pas?sw(?:r?d|or)|pswd|(?<![a-z])(?:psw|otp|totp|contrase[nñ]a)(?![a-z])"
+    r"|(?:store|key|trust)pass(?![a-z])"
     r"|key[_-]?data|certificate[_-]?key|docker(?:config(?:json)?|cfg)|(?<![a-z])sig(?![a-z]))"
 )
 _HINTS: Final = (
@@ -228,6 +230,19 @@ RULES: Final = (
     ),
     _rule("login", r"\bhtpasswd[\"',\s]+-\w*b\w*[\"',\s]+(?P<secret>[^\n]+)", "htpasswd"),
     _rule("login", r"(?P<secret>[^\s:\"']{1,64}:[^\s|]{1,200})\s*\|\s*chpasswd", "chpasswd"),
+    # A proxy without a scheme.
+    _rule(
+        "login",
+        r"(?<![\w./@:-])(?P<secret>[\w.-]{1,64}:[^\s@/\"':]{1,200})@(?!sha)[\w.-]{1,200}:\d{2,5}\b",
+        "@",
+    ),
+    _rule(
+        "login", r"\betcdctl_user[\"'\\]*\s*[:=]\s*[\"'\\]*(?P<secret>[^\s\"']+)", "etcdctl_user"
+    ),
+    _rule("login", r"(?<![^\s\"'])-u(?P<secret>[^\s\"',:=-][^\s:\"',]{0,200}:[^\s\"']+)", "curl"),
+    # A .netrc, in one line or in several.
+    _rule("login", r"\blogin\s+\S{1,200}\s+password\s+(?P<secret>\S+)", "login"),
+    _rule("login", r"^\s*password\s+(?P<secret>\S+)\s*$", "password"),
     _rule("login", r"\bwandb\b.{0,200}?\b(?P<secret>[0-9a-f]{40})\b", "wandb"),
     _rule(
         "SQL",
@@ -293,7 +308,11 @@ RULES: Final = (
         *_HINTS,
     ),
     _rule("value", rf"(?<=&)(?:{SECRET_NAME})[ \t]+(?P<secret>{_VALUE})", *_HINTS),
-    _rule("value", rf"(?<!\S)(?=-)(?:{SECRET_NAME})[ \t]+(?P<secret>(?!-){_VALUE})", *_HINTS),
+    _rule(
+        "value",
+        rf"(?<![^\s\[])(?=-)(?:{SECRET_NAME})(?:[ \t]+|,[ \t]*)(?P<secret>(?!-){_VALUE})",
+        *_HINTS,
+    ),
     # The body of a key without its beginning. Paths and digests have no capitals.
     _rule(
         "base64",
