@@ -53,6 +53,20 @@ class _Values(Limits, yaml.SafeLoader):
             raise yaml.YAMLError("an alias")
         return super().compose_node(parent, index)
 
+    def construct_number(self, node: yaml.ScalarNode) -> float | str:
+        """Read a number; to the base of 60 it is text, as Go's YAML reads it.
+
+        As a number it would take time with the square of its length.
+        """
+        if ":" in node.value:
+            return str(node.value)
+        is_whole = node.tag.endswith(":int")
+        return self.construct_yaml_int(node) if is_whole else self.construct_yaml_float(node)
+
+
+for _tag in ("int", "float"):
+    _Values.add_constructor(f"tag:yaml.org,2002:{_tag}", _Values.construct_number)
+
 
 class HandmadeReader(ApiConnection):
     """Reads what a person may have changed behind kubeadm's back."""

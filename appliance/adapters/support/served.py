@@ -35,7 +35,7 @@ def read_served_ends(asked: Sequence[Node], port: int = API_PORT) -> Mapping[str
 
 
 def _served_end(address: str, port: int) -> str:
-    from cryptography.x509 import load_der_x509_certificate
+    from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -47,5 +47,5 @@ def _served_end(address: str, port: int) -> str:
         ):
             shown = channel.getpeercert(binary_form=True)
         return load_der_x509_certificate(shown or b"").not_valid_after_utc.isoformat()
-    except (OSError, ValueError):
+    except (OSError, ValueError, InvalidVersion):
         return ""

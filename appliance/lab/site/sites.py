@@ -9,10 +9,12 @@ from typing import Any
 
 import yaml
 
+from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.processes import run
 from appliance.adapters.local.state_files import replace_file
+from appliance.errors import Refused
 from appliance.lab.site.site import KEY, STATE, LabSite
-from appliance.model.rehearsal.likeness import Likeness
+from appliance.model.rehearsal.likeness import MOST_BYTES, Likeness, read_likeness
 
 HOSTS, SETTINGS = Path("hosts.yml"), Path("group_vars", "all", "site.yml")
 # A site that differs in one of these belongs to another lab, or to other options of this lab.
@@ -47,7 +49,17 @@ class LabSiteFiles:
         return key
 
     def keep_likeness(self, directory: Path, like: Likeness) -> None:
-        """Write down which site the lab is like, and in what it differs."""
+        """Write down which site the lab is like, and in what it differs.
+
+        Raises:
+            Refused: the lab is like another site; its report would be of both.
+        """
+        before = _site_of(likeness_file(directory))
+        if before not in ("", like.site):
+            raise Refused(
+                f"{directory} is a lab like {before}, not like {like.site}",
+                hint="give another --name, or another --site",
+            )
         text = json.dumps(like.as_json(), indent=1, sort_keys=True)
         replace_file(likeness_file(directory), text + "\n")
 
@@ -73,6 +85,14 @@ class LabSiteFiles:
 def likeness_file(directory: Path) -> Path:
     """Where a lab's site says which site it is like."""
     return directory / STATE / "like.json"
+
+
+def _site_of(path: Path) -> str:
+    """The site that a lab is like; empty where nothing readable says so."""
+    try:
+        return read_likeness(read_plain(path, most_bytes=MOST_BYTES)).site
+    except (OSError, ValueError):
+        return ""
 
 
 def _load(path: Path) -> dict[str, Any]:

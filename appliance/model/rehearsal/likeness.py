@@ -22,6 +22,15 @@ from appliance.model.support.redaction import redacted
 
 SCHEMA: Final = 1
 MOST_BYTES: Final = 4 << 20
+# The nodes of a lab are privileged containers of the operator's machine, and a worker writes what
+# it likes into its kubelet's file: nothing of it may start a program there, or let others do so.
+_OTHERS: Final = "it would run programs of others in the lab"
+_OF_OTHERS: Final = ("staticpodurl", "staticpodurlheader", "staticpodpath")
+_CLOSED: Final = {
+    ("authentication", "anonymous", "enabled"): False,
+    ("authorization", "mode"): "Webhook",
+}
+_PROGRAMS: Final = {"kube-proxy": "/usr/local/bin/kube-proxy", "coredns": "/coredns"}
 # Of each worker: as many as a lab's node can have.
 MOST_GPUS: Final = 16
 MOST_WORKERS: Final = 20
@@ -302,4 +311,13 @@ def made_in_lab(like: Likeness, one: Handmade, reserved: Sequence[str]) -> str:
             carried = carried.get(key) if isinstance(carried, Mapping) else None
         if carried == one.value:
             return "site.yml carries it, and the lab's does too"
-    return reason_not_made(one, reserved)
+    return reason_not_made(one, reserved) or (_OTHERS if _lets_others_in(one) else "")
+
+
+def _lets_others_in(one: Handmade) -> bool:
+    if one.part == KUBELET:
+        is_open = one.value != _CLOSED.get(one.keys, one.value)
+        return one.there and (is_open or one.keys[0].lower() in _OF_OTHERS)
+    # Without a command, the arguments of a pod are one.
+    words = one.value if one.there and isinstance(one.value, list) else ()
+    return one.keys == ("command",) and list(words[:1]) != [_PROGRAMS.get(one.part)]

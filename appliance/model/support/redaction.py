@@ -51,11 +51,15 @@ _BLOCK: Final = re.compile(
     r"(?::(?=\s|$)(?(2)(?!\s*\{\s*$))(.*))?",
     re.I,
 )
-_HEAD: Final = re.compile(r"(?:[&!]\S*\s*)*(?:[|>][-+0-9]*|\[|\{)?\s*(?:#.*)?")
+_HEAD: Final = re.compile(r"(?:[&!]\S*(?:\s+|$))*(?:[|>][-+0-9]*|\[|\{)?\s*(?:#.*)?")
 # Within a mapping in braces, the value is on the next line.
 _PENDING: Final = re.compile(
-    rf"""[^{{\[]{{0,400}}[{{\[].{{0,4000}}?(?:{SECRET_NAME})["']?\s*:\s*(?:[&!]\S*\s*)*""", re.I
+    rf"""[^{{\[]{{0,400}}[{{\[].{{0,4000}}?(?:{SECRET_NAME})["']?\s*:\s*"""
+    r"(?:[&!]\S*(?:\s+|$))*",
+    re.I,
 )
+# An item of a list of YAML that is an option: its value is the next item.
+_OPTION: Final = re.compile(rf"""\s*-\s+["']?(?=-)(?:{SECRET_NAME})["']?\s*""", re.I)
 # Colours and other commands to a terminal, and characters that nobody sees: they part names.
 _UNSEEN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -198,7 +202,9 @@ class Redactor:
 
     def _expect_value(self, line: str) -> None:
         """Whether the lines below hold a secret, by a name in this one."""
-        if has_hint(line.lower()) and (block := _BLOCK.fullmatch(line)):
+        if "--" in line and _OPTION.fullmatch(line):
+            self._pending = True
+        elif has_hint(line.lower()) and (block := _BLOCK.fullmatch(line)):
             self._explicit = block[3] is None and "?" in block[1]
             if block[3] is not None:
                 self._block = len(block[1].expandtabs(1))

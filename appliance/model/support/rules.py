@@ -14,10 +14,12 @@ from typing import Final
 _WORDS: Final = (
     r"(?:pass(?:word|wd|phrase|code)|(?<![a-z])pass(?![a-z])|secret|token|credential|cookie"
     r"|htpasswd|(?<![a-z])auths?(?![a-z])|(?-i:(?<=[a-z])Auth(?![a-z]))|connection[_-]?string"
-    r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age|auth|license)"
+    r"|(?:api|access|private|encryption|signing|account|shared|client|ca|tls|ssh|age|auth|license"
+    r"|master|jwt|hmac|fernet|aes|session)"
     r"[_-]?key|(?<![a-z])(?:pwd(?!=/)|psk|creds?|passwort|kennwort|csrf)(?![a-z])|assertion|samlresponse|string[_-]?data"
     r"|(?<![a-z])pw(?![a-z])|(?-i:(?<=[a-z])P[wW](?![a-z]))|(?:db|admin|root|user|bind|login)pw(?![a-z])"
     r"|pas?sw(?:r?d|or)|pswd|(?<![a-z])(?:psw|otp|totp|contrase[nñ]a)(?![a-z])"
+    r"|(?:store|key|trust)pass(?![a-z])"
     r"|key[_-]?data|certificate[_-]?key|docker(?:config(?:json)?|cfg)|(?<![a-z])sig(?![a-z]))"
 )
 _HINTS: Final = (
@@ -54,11 +56,15 @@ _VALUE: Final = (
     rf"|{_PLAIN}+(?:[,;&\"'{{}}\[\]\\]{{1,2}}{_PLAIN}+)*"
     r"|\\*[\"'][^\n]*|\[[^\]\n]*$)"
 )
+# The same where something must follow it: each of many values in one line is read to its end.
+_BOUNDED: Final = (
+    rf"(?:(?P<deep>\\+\").{{0,1000}}?(?<!\\)(?P=deep)"
+    r"|b?(?:\"(?:[^\"\\]|\\.){0,1000}\"|'(?:[^']|''){0,1000}')|\[[^\]\n]{0,1000}\]"
+    rf"|{_PLAIN}{{1,200}}(?:[,;&\"'{{}}\[\]\\]{{1,2}}{_PLAIN}{{1,200}}){{0,9}})"
+)
 # An anchor and a tag of YAML, before a value.
 _PROPERTIES: Final = r"(?:[&!][^\s,{}\[\]]*[ \t]+){0,3}"
-_KEPT: Final = re.compile(
-    r"""["'\\]*(?:null|none|true|false|)["'\\]*|["'\\]*\[redacted: [^\]]*\]?["'\\]*""", re.I
-)
+_KEPT: Final = re.compile(r"(?:null|none|true|false|)|\[redacted: [^\]]*\]?", re.I)
 _QUOTES: Final = re.compile(r"\\*[\"']")
 _IS_SECRET_NAME: Final = re.compile(SECRET_NAME, re.I)
 
@@ -84,7 +90,7 @@ class Rule:
     def _replaced(self, found: re.Match[str]) -> str:
         if "secret" not in self.pattern.groupindex:
             return marked(self.name)
-        if _KEPT.fullmatch(found["secret"]):
+        if _KEPT.fullmatch(found["secret"].strip("\"'\\")):
             return found[0]
         begin, (start, end) = found.start(), found.span("secret")
         mark = _quoted(found["secret"], marked(self.name))
@@ -224,6 +230,19 @@ RULES: Final = (
     ),
     _rule("login", r"\bhtpasswd[\"',\s]+-\w*b\w*[\"',\s]+(?P<secret>[^\n]+)", "htpasswd"),
     _rule("login", r"(?P<secret>[^\s:\"']{1,64}:[^\s|]{1,200})\s*\|\s*chpasswd", "chpasswd"),
+    # A proxy without a scheme.
+    _rule(
+        "login",
+        r"(?<![\w./@:-])(?P<secret>[\w.-]{1,64}:[^\s@/\"':]{1,200})@(?!sha)[\w.-]{1,200}:\d{2,5}\b",
+        "@",
+    ),
+    _rule(
+        "login", r"\betcdctl_user[\"'\\]*\s*[:=]\s*[\"'\\]*(?P<secret>[^\s\"']+)", "etcdctl_user"
+    ),
+    _rule("login", r"(?<![^\s\"'])-u(?P<secret>[^\s\"',:=-][^\s:\"',]{0,200}:[^\s\"']+)", "curl"),
+    # A .netrc, in one line or in several.
+    _rule("login", r"\blogin\s+\S{1,200}\s+password\s+(?P<secret>\S+)", "login"),
+    _rule("login", r"^\s*password\s+(?P<secret>\S+)\s*$", "password"),
     _rule("login", r"\bwandb\b.{0,200}?\b(?P<secret>[0-9a-f]{40})\b", "wandb"),
     _rule(
         "SQL",
@@ -258,7 +277,7 @@ RULES: Final = (
     ),
     _rule(
         "value",
-        rf"\bvalue[\"'\\]*\s*[:=]\s*(?P<secret>{_VALUE})[\s,]+[\"'\\]*name[\"'\\]*\s*[:=]\s*"
+        rf"\bvalue[\"'\\]*\s*[:=]\s*(?P<secret>{_BOUNDED})[\s,]+[\"'\\]*name[\"'\\]*\s*[:=]\s*"
         rf"[\"'\\]*(?:{SECRET_NAME})",
         *_HINTS,
     ),
@@ -289,7 +308,11 @@ RULES: Final = (
         *_HINTS,
     ),
     _rule("value", rf"(?<=&)(?:{SECRET_NAME})[ \t]+(?P<secret>{_VALUE})", *_HINTS),
-    _rule("value", rf"(?<!\S)(?=-)(?:{SECRET_NAME})[ \t]+(?P<secret>(?!-){_VALUE})", *_HINTS),
+    _rule(
+        "value",
+        rf"(?<![^\s\[])(?=-)(?:{SECRET_NAME})(?:[ \t]+|,[ \t]*)(?P<secret>(?!-){_VALUE})",
+        *_HINTS,
+    ),
     # The body of a key without its beginning. Paths and digests have no capitals.
     _rule(
         "base64",

@@ -62,3 +62,16 @@ def test_what_speaks_no_tls_or_nothing_is_left_out() -> None:
         assert served.read_served_ends([here(CP1)], port) == {}
     assert served.read_served_ends([here(CP1), here(CP2)], port) == {}
     assert served.read_served_ends([]) == {}
+
+
+def test_a_certificate_of_a_version_that_is_none_is_left_out(tmp_path: Path) -> None:
+    path = make_certificate(tmp_path, "served")
+    key, begin, rest = path.read_text().partition("-----BEGIN CERTIFICATE-----")
+    der = ssl.PEM_cert_to_DER_cert(begin + rest)
+    other = der.replace(bytes.fromhex("a003020102"), bytes.fromhex("a003020104"), 1)
+    assert other != der
+    path.write_text(key + ssl.DER_cert_to_PEM_cert(other))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    with listening(context) as port:
+        assert served.read_served_ends([here(CP1)], port) == {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.errors import PreflightFailed
+from appliance.errors import PreflightFailed, Refused
 from appliance.lab.alike import not_made
 from appliance.lab.site.site import KUBELET
+from appliance.lab.site.sites import LabSiteFiles, likeness_file
 from appliance.model.rehearsal.handmade import SECRET, Handmade
 from appliance.model.rehearsal.last_facts import HandmadeSettings, LastCluster
 from appliance.model.rehearsal.likeness import SeenSite, plan_likeness, read_likeness
@@ -177,3 +179,38 @@ def test_all_that_was_kept_is_in_the_facts_of_the_scene() -> None:
     """The premise of the cases: each part was seen."""
     found: Any = facts(samples.site().nodes[0])
     assert all((found.machine, found.member, found.handmade))
+
+
+OF_OTHERS = (
+    Handmade("kubelet", ("staticPodURL",), "http://a.b", "absent", value="http://a.b/pod"),
+    Handmade("kubelet", ("staticPodPath",), "pods", "/etc", value="pods"),
+    Handmade("kubelet", ("authentication", "anonymous", "enabled"), "true", "false", value=True),
+    Handmade("kubelet", ("authorization", "mode"), "AlwaysAllow", "Webhook", value="AlwaysAllow"),
+    Handmade("kube-proxy", ("command",), "sh", "kube-proxy", value=["/bin/sh", "-c", "id"]),
+    Handmade("kube-proxy", ("command",), "sh", "kube-proxy", value="/bin/sh"),
+    Handmade("kube-proxy", ("command",), "absent", "kube-proxy", there=False),
+)
+
+
+@pytest.mark.parametrize("one", OF_OTHERS, ids=lambda one: one.name)
+def test_nothing_of_a_site_runs_programs_of_others_on_this_machine(one: Handmade) -> None:
+    """Nodes of a lab are privileged containers, and a worker writes what it likes of itself."""
+    like = plan_likeness(seen(nodes={"w1": handmade(one)}))
+    assert [why for _, _, why in not_made(like)] == ["it would run programs of others in the lab"]
+
+
+def test_other_arguments_of_the_same_program_are_made() -> None:
+    words = ["/usr/local/bin/kube-proxy", "--config=/var/lib/kube-proxy/config.conf", "-v=2"]
+    one = Handmade("kube-proxy", ("command",), "-v=2", "none", value=words)
+    like = plan_likeness(seen(nodes={"w1": handmade(one)}))
+    assert [why for _, _, why in not_made(like)] == [""]
+
+
+def test_a_lab_that_is_like_one_site_is_not_taken_for_another(tmp_path: Path) -> None:
+    """Names of labs are cut: two sites with the same nodes may get the same one."""
+    like, files = plan_likeness(seen()), LabSiteFiles(lambda *_: None)
+    files.keep_likeness(tmp_path, like)
+    files.keep_likeness(tmp_path, like)
+    with pytest.raises(Refused, match="is a lab like"):
+        files.keep_likeness(tmp_path, replace(like, site="another"))
+    assert read_likeness(likeness_file(tmp_path).read_text()).site == like.site

@@ -144,5 +144,7 @@ HARMLESS = (
     "docker run -u 1000 --rm busybox",
     "Grüße aus München: der Knoten w1 läuft",
     "tests passed: 3",
+    "pulled busybox:1.36@sha256:12" + "ab12" * 15,
+    "ada:x@host and 10.0.0.1:6443",
     "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
 )

@@ -207,6 +207,12 @@ def test_a_line_made_to_keep_it_busy_takes_no_longer_than_another(piece: str) ->
         " " * 60_000 + "password",
         "$ANSIBLE_VAULT;1.1\n" + "x" * 60_000,
         "- " * 30_000 + "name: password",
+        "token: " + "value=*" * 8_000,
+        "token: " + "value='" * 8_000,
+        "token: " + '"\\' * 20_000 + " x",
+        # Anchors and tags can be cut at each mark: two to the power of so many ways.
+        "token: " + "&" * 27 + " x",
+        "{a: 1, token: " + "!" * 27 + " x",
     ],
     ids=lambda text: text[:9],
 )

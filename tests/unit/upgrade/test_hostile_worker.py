@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import process_time
 from typing import Any
 
 import pytest
@@ -27,6 +28,13 @@ def losses_of(text: str) -> tuple[Loss, ...] | Silence:
     more: Any = values_of(text)
     found["kubelet_files"]["w1"] = more if isinstance(more, Silence) else {**KUBELET, **more}
     return find_losses(documents(found), Carrier())
+
+
+@pytest.mark.parametrize("number", ["1" + ":59" * 80_000, "1" + ":59" * 40_000 + ".5"])
+def test_a_number_to_the_base_of_sixty_is_text_and_takes_no_time(number: str) -> None:
+    began = process_time()
+    assert values_of(f"a: {number}") == {"a": number}
+    assert process_time() - began < 2
 
 
 def gates_of(text: str) -> tuple[Gate, ...]:
