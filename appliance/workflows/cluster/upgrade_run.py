@@ -245,7 +245,8 @@ class UpgradeRun:
         """
         others = [name for name in control_plane_names(self._site) if name not in step.nodes]
         left = self._etcd(step)
-        down = [one for one in left if one.partition(":")[0] in others]
+        # Where no member could be asked, nobody knows of the others either.
+        down = [one for one in left if one.partition(":")[0] in ("etcd", *others)]
         if down:
             raise ClusterError(
                 f"{', '.join(step.nodes)} was not touched, because {down[0]}",

@@ -194,3 +194,17 @@ def test_etcds_leader_comes_last() -> None:
     assert bench.upgrade().ended
     steps = [what for what in bench.rack.done if what.startswith(("apply", "node cp"))]
     assert steps == ["apply cp1", "node cp3", "node cp2"]
+
+
+def test_while_no_etcd_can_be_asked_no_control_plane_is_touched() -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
+
+    def nobody(asked: Any) -> tuple[EtcdStatus, ...] | Silence:
+        return Silence("; ".join(f"{node.name}: no answer" for node in asked))
+
+    evidence_of(bench).statuses = nobody  # type: ignore[method-assign]
+    with pytest.raises(ClusterError, match="was not touched, because etcd: cp1: no answer"):
+        bench.upgrade()
+    assert not any(what.startswith("node cp") for what in bench.rack.done)
+    assert bench.cordoned == []
