@@ -166,7 +166,8 @@ class UpgradeRun:
         run saved it: that one has the cluster before the release, and a later one has not.
         """
         evidence, release = self._session.upgrade_evidence, self._hop.release
-        due = [one for one in self._plan.steps if one.kind == "control_plane"]
+        masters, kinds = control_plane_names(self._site), ("control_plane", "runtime")
+        due = [one for one in self._plan.steps if one.kind in kinds and one.nodes[0] in masters]
         due = [step for step in due if step.release == release]
         before = self._goes_on
         if evidence is None or not due or (before and before.snapshot_of(release)):

@@ -208,3 +208,12 @@ def test_while_no_etcd_can_be_asked_no_control_plane_is_touched() -> None:
         bench.upgrade()
     assert not any(what.startswith("node cp") for what in bench.rack.done)
     assert bench.cordoned == []
+
+
+@pytest.mark.parametrize("masters", [1, 3])
+def test_a_control_plane_changes_its_runtime_only_with_a_snapshot(masters: int) -> None:
+    bench = judged(masters=masters, to=NEXT)
+    while "runtime cp1" not in bench.rack.done:
+        bench.upgrade(pause_after="cp1")
+    assert len(snapshots(bench)) == 2
+    assert mark(bench).snapshot_of(NEXT)
