@@ -8,13 +8,12 @@ path is planned from what runs when its turn comes. What must not be here: the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ClusterError, Interrupted, NodeUnreachable, Refused, StepNotVerified
+from appliance.errors import ClusterError, Interrupted, Refused, StepNotVerified
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_RUNTIME, KUBERNETES_UPGRADE
@@ -38,7 +37,7 @@ from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.cluster.upgrade_revive import keep_record
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.patience import Patience
-from appliance.workflows.session.recording import AGAIN, Recorder
+from appliance.workflows.session.recording import AGAIN, Recorder, begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
@@ -53,21 +52,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
 SNAPSHOT: Final = "upgrade: snapshot of etcd"
-
-
-@contextmanager
-def _begun() -> Iterator[None]:
-    """Once the mark is written, no error says that nothing was changed.
-
-    Raises:
-        ClusterError: in place of what refuses, or could not be reached, before a change.
-    """
-    try:
-        yield
-    except (Refused, NodeUnreachable) as error:
-        raise ClusterError(
-            error.message, hint=error.hint or AGAIN, details=(*error.details, AGAIN)
-        ) from error
 
 
 class UpgradeRun:
@@ -118,7 +102,7 @@ class UpgradeRun:
         snapshot = self._snapshot()
         self._write_mark(snapshot)
         self._write_site(before.mark)
-        with _begun():
+        with begun():
             while self._carry_out_release(asked_to_pause):
                 self._use(look_on())
                 refuse(self._plan.refusals)
