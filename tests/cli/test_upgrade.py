@@ -199,8 +199,9 @@ def test_to_take_back_a_node_that_is_in_service_is_refused(
 def test_back_goes_with_no_option_of_the_way_forward(
     bench: Bench, tmp_path: Path, capsys: Capture
 ) -> None:
-    assert typed(tmp_path, "--back", "w1", "--without", "w2") == 2
-    assert "leave --without and --pause-after out" in capsys.readouterr().err
+    for words in (("--without", "w1"), ("--pause-after", "w2")):
+        assert typed(tmp_path, "--back", "w1", *words) == 2
+        assert "leave out --pause-after, and --without w1" in capsys.readouterr().err
     assert bench.rack.plays == []
 
 

@@ -159,3 +159,14 @@ def test_after_the_kubelet_went_back_no_error_says_that_nothing_was_changed() ->
         bench.upgrade(back="w1")
     assert bench.rack.done[-1] == "back w1 kubelet"
     assert stopped.value.exit_code == 1
+
+
+def test_another_node_that_is_down_is_named_and_left_out_of_a_way_back() -> None:
+    bench = failed("w1")
+    changed(bench, "w2", ready=False)
+    with pytest.raises(PreflightFailed, match=r"w2: .*not Ready") as refused:
+        bench.upgrade(back="w1")
+    assert "--without w2" in str(refused.value.hint)
+    assert bench.upgrade(back="w1", without=("w2",)).done
+    assert bench.rack.done[-1] == "back w1 kubelet"
+    assert bench.cordoned == []

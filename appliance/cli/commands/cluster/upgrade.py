@@ -131,8 +131,8 @@ def upgrade(
     connected = app.connect(site, bundles[0] if bundles else None, app.with_release(to))
     known = [node.name for node in connected.site.cluster_members]
     after = "" if pause_after in list_releases() else pause_after
-    if back and (without or pause_after):
-        raise click.UsageError("--back takes a node back: leave --without and --pause-after out")
+    if back and (back in without or pause_after):
+        raise click.UsageError(f"leave out --pause-after, and --without {back}: it goes back")
     named = (*(("--without", name) for name in without), ("--pause-after", after), ("--back", back))
     for option, name in named:
         if name and name not in known:

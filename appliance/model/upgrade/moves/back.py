@@ -73,7 +73,9 @@ def way_back(
         return Refusal(name, CHECK, "no member of the cluster", "a member", "appliance status")
     step = next((one for one in plan.steps if name in one.nodes and one.kind in OUT), None)
     if not node.out_for(to) or step is None:
-        return _in_service(node, mark)
+        # Without a plan nobody knows what was begun on a node that is out.
+        why = plan.refusals if node.out_for(to) else ()
+        return next(iter(why), _in_service(node, mark))
     hop = next(hop for hop in plan.hops if hop.release == step.release)
     if step.kind == "nodes":
         return Back(name, hop, "kubelet")
