@@ -39,6 +39,7 @@ from appliance.workflows.cluster.upgrade_revive import revive
 from appliance.workflows.cluster.upgrade_run import UpgradeRun
 from appliance.workflows.cluster.upgrade_supply import require_bundles
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
+from appliance.workflows.session.recording import begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def upgrade(
             # A command takes the site once: what is started now, and what follows, are one.
             held.enter_context(session.lock)
             revive(request, session, confirm, away)
+            held.enter_context(begun())
             seen = look(etcd)
         return _go_on(request, session, confirm, _Looking(look, seen, etcd))
 
