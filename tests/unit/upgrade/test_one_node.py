@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import StepNotVerified
-from appliance.model.state.cluster.pods import Pod, PodOnNode
-from tests.unit.upgrade.rack import NEW, Bench
+from appliance.errors import PreflightFailed, StepNotVerified
+from appliance.model.state.cluster.pods import Pod, PodOnNode, Toleration
+from tests.unit.upgrade.rack import NEW, Bench, web
 
 DNS = "kube-dns"
 
@@ -32,11 +32,20 @@ def of_one(workers: int = 0) -> Bench:
     """A cluster whose CoreDNS moves as pods do."""
     bench = Bench(workers=workers)
     drain, evict, clear = bench.drain, bench.drain.evict, bench.drain.clear
-    dns = PodOnNode("kube-system", "coredns-1", "cp1", owner=("ReplicaSet", "coredns"), siblings=1)
+    dns = PodOnNode(
+        "kube-system",
+        "coredns-1",
+        "cp1",
+        owner=("ReplicaSet", "coredns"),
+        siblings=1,
+        tolerations=(Toleration("node-role.kubernetes.io/master", effect="NoSchedule"),),
+    )
 
     def moved(pod: PodOnNode) -> str:
         said = evict(pod)
         placed(bench)
+        for there in {one.node for one in bench.rack.api.pods if one.app == DNS and one.node}:
+            drain.pods[there].append(replace(pod, node=there))
         return said
 
     def cleared(node: str, **words: Any) -> None:
@@ -87,3 +96,26 @@ def test_a_dns_that_does_not_start_on_the_node_keeps_it_out() -> None:
     with pytest.raises(StepNotVerified, match="coredns-1 is not ready"):
         bench.upgrade(NEW, allow_outage=True)
     assert bench.cordoned == ["cp1"]
+
+
+def tainted(bench: Bench) -> Bench:
+    """As kubeadm leaves its first node: pods of users have no place there."""
+    nodes = bench.rack.api.nodes
+    cp1 = replace(nodes["cp1"], taints=("node-role.kubernetes.io/master=:NoSchedule",))
+    bench.rack.cluster = replace(bench.rack.api, nodes={**nodes, "cp1": cp1})
+    return bench
+
+
+def test_dns_goes_to_a_control_plane_whose_taint_it_tolerates() -> None:
+    bench = tainted(of_one(workers=1))
+    assert bench.upgrade().ended
+    assert bench.rack.done.count("evict coredns-1") == 2
+    assert bench.cordoned == []
+
+
+def test_a_pod_that_tolerates_no_taint_still_needs_a_yes() -> None:
+    bench = tainted(of_one(workers=1))
+    bench.drain.pods["w1"] = [web("w1")]
+    with pytest.raises(PreflightFailed, match="no other node can take its pods"):
+        bench.upgrade()
+    assert (bench.rack.plays, bench.cordoned) == ([], [])
