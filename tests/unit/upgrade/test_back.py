@@ -170,3 +170,12 @@ def test_another_node_that_is_down_is_named_and_left_out_of_a_way_back() -> None
     assert bench.upgrade(back="w1", without=("w2",)).done
     assert bench.rack.done[-1] == "back w1 kubelet"
     assert bench.cordoned == []
+
+
+def test_a_node_that_was_left_out_when_the_upgrade_ended_goes_forward_only() -> None:
+    bench = failed("w1")
+    assert bench.upgrade(without=("w1",)).ended
+    assert bench.cordoned == ["w1"]
+    with pytest.raises(PreflightFailed, match=r"upgraded to .* without w1") as refused:
+        bench.upgrade(back="w1")
+    assert refused.value.hint == "go on: appliance cluster upgrade --to k8s-1.23.17-r1"

@@ -68,7 +68,9 @@ def way_back(
     """
     if mark is None or mark.over or mark.release != to:
         seen = mark.sentence() if mark else "no upgrade is under way"
-        return Refusal(name, CHECK, seen, f"an upgrade to {to} that is under way", _NOTHING)
+        ours = mark is not None and node is not None and node.out_for(mark.release)
+        cure = f"go on: {mark.command}" if mark and ours else _NOTHING
+        return Refusal(name, CHECK, seen, f"an upgrade to {to} that is under way", cure)
     if node is None:
         return Refusal(name, CHECK, "no member of the cluster", "a member", "appliance status")
     step = next((one for one in plan.steps if name in one.nodes and one.kind in OUT), None)
