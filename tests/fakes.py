@@ -81,7 +81,10 @@ class FakeRack:
             return replace(self.cluster, pods=pods)
         return self.cluster
 
-    def run_network_test(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+    def run_network_test(
+        self, nodes: Sequence[str], image: str, *, dns: bool = True
+    ) -> tuple[str, ...]:
+        assert dns, "a rack's CoreDNS runs"
         assert image.startswith("registry.rack.test:5000/busybox@sha256:")
         self.proofs.append(tuple(nodes))
         self._mark(nodes, None if self.proof_faults else "2026-01-01T00:00:00+00:00")

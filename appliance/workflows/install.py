@@ -325,7 +325,7 @@ class _Run:
         self._ports.observer.verifying(
             planned.name, "test pods on every node: image pull, pod network, service address, DNS"
         )
-        faults = self._ports.cluster.run_network_test(ready, image)
+        faults = self._ports.cluster.run_network_test(ready, image, dns=True)
         if faults:
             raise StepNotVerified(
                 f"step {planned.name} ran, but {faults[0]}",

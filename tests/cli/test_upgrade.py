@@ -14,7 +14,7 @@ from appliance.adapters.kubernetes.api_watch import ApiWatch
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
-from appliance.errors import PlaybookFailed
+from appliance.errors import NodeUnreachable, PlaybookFailed
 from appliance.lab.site.rehearsals import MARKDOWN as REPORT
 from appliance.lab.site.rehearsals import PAGE, RehearsalFiles
 from appliance.lab.site.sites import LabSiteFiles
@@ -199,8 +199,9 @@ def test_to_take_back_a_node_that_is_in_service_is_refused(
 def test_back_goes_with_no_option_of_the_way_forward(
     bench: Bench, tmp_path: Path, capsys: Capture
 ) -> None:
-    assert typed(tmp_path, "--back", "w1", "--without", "w2") == 2
-    assert "leave --without and --pause-after out" in capsys.readouterr().err
+    for words in (("--without", "w1"), ("--pause-after", "w2")):
+        assert typed(tmp_path, "--back", "w1", *words) == 2
+        assert "leave out --pause-after, and --without w1" in capsys.readouterr().err
     assert bench.rack.plays == []
 
 
@@ -294,3 +295,18 @@ def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
     assert typed(tmp_path, "--yes", "--remove-docker") == 0
     assert "keeps 3.0 GiB: removed" in capsys.readouterr().out
     assert bench.rack.plays[-1].playbook == "docker_removal"
+
+
+def test_an_upgrade_that_ended_is_told_though_docker_could_not_be_removed(
+    bench: Bench, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_words: Any, **_more: Any) -> None:
+        raise NodeUnreachable("w2: no answer")
+
+    monkeypatch.setattr(SiteSession, "remove_docker", away)
+    assert typed(tmp_path, "--yes", "--remove-docker") == 1
+    said = capsys.readouterr()
+    assert f"verified: {NEW} on cp1, w1, w2" in said.out
+    assert "w2: no answer" in said.err
+    assert bench.cordoned == []
+    assert typed(tmp_path, "--yes", "--remove-docker") == 4

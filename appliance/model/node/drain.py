@@ -158,8 +158,18 @@ def _of_the_node(
             "it is the only working system node: Run:ai's own services would stop; first give "
             "another node the role: appliance node role set NODE --role system",
         )
-    if evicted and not takers:
+    if not takers and any(not _has_place(pod, others) for pod in evicted):
         yield Concern("refuses", here.name, "no other node can take its pods")
+
+
+def _has_place(pod: PodOnNode, others: Sequence[ClusterNode]) -> bool:
+    """Whether a pod may go to another node, by its tolerations: CoreDNS to a control plane."""
+    free = [view for view in others if view.ready and not view.unschedulable]
+    hard = ("NoSchedule", "NoExecute")
+    return any(
+        all(pod.tolerates(taint) for taint in view.taints if taint.rpartition(":")[2] in hard)
+        for view in free
+    )
 
 
 def _is_away(node: ClusterNode) -> bool:

@@ -19,6 +19,8 @@ ANNOTATION: Final = "appliance.dev/upgrade"
 # The reason of a maintenance that an upgrade began; the release follows.
 REASON: Final = "upgrade to "
 _MOST_BYTES: Final = 64 << 10
+# What names of snapshots may add on the way.
+_SPARE_BYTES: Final = 8 << 10
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,14 @@ def mark_of(cluster: ClusterState) -> UpgradeMark | None:
     )
 
 
-def _read(text: str) -> UpgradeMark:
+def can_be_read_back(mark: UpgradeMark) -> bool:
+    """Whether a mark that is to be written, with more snapshots, would be understood."""
+    return _read(mark.as_text(), _MOST_BYTES - _SPARE_BYTES).is_readable
+
+
+def _read(text: str, most_bytes: int = _MOST_BYTES) -> UpgradeMark:
     try:
         # Other clients may write it too, so it is not trusted.
-        return read_typed(text, UpgradeMark, most_bytes=_MOST_BYTES)
+        return read_typed(text, UpgradeMark, most_bytes=most_bytes)
     except Unreadable:
         return UNREADABLE

@@ -12,16 +12,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import NodeUnreachable
+from appliance.errors import NodeUnreachable, Refused
 from appliance.model.plan.steps import UPGRADE
-from appliance.model.state.upgrade import mark_of
+from appliance.model.state.upgrade import UpgradeMark, can_be_read_back, mark_of
 from appliance.model.upgrade.gates import stopping
 from appliance.model.upgrade.plan import plan_upgrade
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_back import take_back
-from appliance.workflows.cluster.upgrade_gates import is_half_way, judge
+from appliance.workflows.cluster.upgrade_gates import accepted_by, is_half_way, judge
 from appliance.workflows.cluster.upgrade_look import (
     NO_ETCD,
     Etcd,
@@ -39,6 +39,7 @@ from appliance.workflows.cluster.upgrade_revive import revive
 from appliance.workflows.cluster.upgrade_run import UpgradeRun
 from appliance.workflows.cluster.upgrade_supply import require_bundles
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
+from appliance.workflows.session.recording import begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def upgrade(
             # A command takes the site once: what is started now, and what follows, are one.
             held.enter_context(session.lock)
             revive(request, session, confirm, away)
+            held.enter_context(begun())
             seen = look(etcd)
         return _go_on(request, session, confirm, _Looking(look, seen, etcd))
 
@@ -110,6 +112,7 @@ def _go_on(
     """Judge, refuse or carry out what was seen."""
     look, seen, etcd = looking.look, looking.seen, looking.etcd
     plan, mark = seen.plan, seen.mark
+    _require_writable(request, mark)
     forecasts = foresee(plan, session)
     under_way = mark is not None and not mark.over
     # In the middle a node of ours is out, and its pods are on the move: each eviction judges anew.
@@ -135,6 +138,21 @@ def _go_on(
             lambda: look(look_at_etcd(request, session)),
         )
     return replace(found, done=True, ended=ended)
+
+
+def _require_writable(request: UpgradeRequest, mark: UpgradeMark | None) -> None:
+    """Refuse names that would make the mark unreadable: no command could end the upgrade then.
+
+    Raises:
+        Refused: one is too long or no single line, or they are too many; nothing was changed.
+    """
+    names = tuple(sorted(accepted_by(request, mark)))
+    if not can_be_read_back(UpgradeMark(request.options.to, "", "", accepted=names)):
+        raise Refused(
+            f"--accept-loss: found {len(names)} names that the mark of the upgrade cannot hold, "
+            "expected single lines of at most 1000 characters, some 50000 in all",
+            hint="set these to what kubeadm renders by hand, then leave them out",
+        )
 
 
 def _as_shown(found: UpgradeResult, seen: Seen) -> Seen:

@@ -23,7 +23,7 @@ from appliance.workflows.cluster.upgrade_look import Seen, UpgradeRequest, Upgra
 from appliance.workflows.node.return_ import ReturnRequest, node_return
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
-from appliance.workflows.session.recording import AGAIN, Recorder
+from appliance.workflows.session.recording import AGAIN, Recorder, begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def take_back(
         Refused: not confirmed, or the node changed meanwhile; nothing was changed.
         PlaybookFailed: nothing of before is kept on the node, or it did not start.
         StepNotVerified: the node is not Ready with what ran before; it stays out of service.
+        ClusterError: a node could not be reached, or refused its return; it stays out of service.
     """
     seen = look()
     back = _way_back(request, seen)
@@ -69,10 +70,11 @@ def take_back(
         recorder.begin()
         now = _way_back(request, look())
         require_as_shown(back, now, "the node has changed since this was shown")
-        with recorder.run_step(BACK, (back.node,), back.step.why):
-            _play(request, session, back)
-            _verify(request, session, back)
-        _return(request, session, back)
+        with begun():
+            with recorder.run_step(BACK, (back.node,), back.step.why):
+                _play(request, session, back)
+                _verify(request, session, back)
+            _return(request, session, back)
     return replace(result, done=True)
 
 

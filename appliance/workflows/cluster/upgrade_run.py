@@ -8,13 +8,12 @@ path is planned from what runs when its turn comes. What must not be here: the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ClusterError, Interrupted, NodeUnreachable, Refused, StepNotVerified
+from appliance.errors import ClusterError, Interrupted, Refused, StepNotVerified
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_RUNTIME, KUBERNETES_UPGRADE
@@ -38,7 +37,7 @@ from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.cluster.upgrade_revive import keep_record
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.patience import Patience
-from appliance.workflows.session.recording import AGAIN, Recorder
+from appliance.workflows.session.recording import AGAIN, Recorder, begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
@@ -53,21 +52,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
 SNAPSHOT: Final = "upgrade: snapshot of etcd"
-
-
-@contextmanager
-def _begun() -> Iterator[None]:
-    """Once the mark is written, no error says that nothing was changed.
-
-    Raises:
-        ClusterError: in place of what refuses, or could not be reached, before a change.
-    """
-    try:
-        yield
-    except (Refused, NodeUnreachable) as error:
-        raise ClusterError(
-            error.message, hint=error.hint or AGAIN, details=(*error.details, AGAIN)
-        ) from error
 
 
 class UpgradeRun:
@@ -118,7 +102,7 @@ class UpgradeRun:
         snapshot = self._snapshot()
         self._write_mark(snapshot)
         self._write_site(before.mark)
-        with _begun():
+        with begun():
             while self._carry_out_release(asked_to_pause):
                 self._use(look_on())
                 refuse(self._plan.refusals)
@@ -166,7 +150,8 @@ class UpgradeRun:
         run saved it: that one has the cluster before the release, and a later one has not.
         """
         evidence, release = self._session.upgrade_evidence, self._hop.release
-        due = [one for one in self._plan.steps if one.kind == "control_plane"]
+        masters, kinds = control_plane_names(self._site), ("control_plane", "runtime")
+        due = [one for one in self._plan.steps if one.kind in kinds and one.nodes[0] in masters]
         due = [step for step in due if step.release == release]
         before = self._goes_on
         if evidence is None or not due or (before and before.snapshot_of(release)):
@@ -245,7 +230,8 @@ class UpgradeRun:
         """
         others = [name for name in control_plane_names(self._site) if name not in step.nodes]
         left = self._etcd(step)
-        down = [one for one in left if one.partition(":")[0] in others]
+        # Where no member could be asked, nobody knows of the others either.
+        down = [one for one in left if one.partition(":")[0] in ("etcd", *others)]
         if down:
             raise ClusterError(
                 f"{', '.join(step.nodes)} was not touched, because {down[0]}",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
+from appliance.model.components.network.unmet import dns_waits_for
 from appliance.model.documents.strict_json import read_json
 from appliance.model.node.answering import AnsweringMachine, answering_as
 from appliance.model.plan.judging import judge
@@ -18,6 +19,7 @@ from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
 from appliance.model.plan.under_upgrade import renewed_later
 from appliance.model.site.settings import Node
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts, facts_digest
 from appliance.model.state.facts.hardware import Difference, compare, hardware_facts
@@ -312,8 +314,12 @@ class _Run:
             self._session.observer.note(f"{self._name}: {note}")
         else:
             self._session.observer.verifying("return: test", "a test pod on it: pod network")
-            peers = [self._name, *self._a_peer(observed)]
-            if faults := self._session.cluster.run_network_test(peers, image):
+            peers, cluster = [self._name, *self._a_peer(observed)], observed.cluster
+            dns = not (isinstance(cluster, Cluster) and dns_waits_for(self._name, cluster))
+            if not dns:
+                note = "the cluster's DNS was not tested: it has no place before the node is back"
+                self._session.observer.note(f"{self._name}: {note}")
+            if faults := self._session.cluster.run_network_test(peers, image, dns=dns):
                 raise StepNotVerified(
                     f"{self._name}: {faults[0]}",
                     hint="the node stays cordoned; see appliance status, then run it again",

@@ -46,11 +46,11 @@ class ClusterReader(Protocol):
 class PodTests(Protocol):
     """Tests of the cluster by real pods."""
 
-    def run_network_test(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+    def run_network_test(self, nodes: Sequence[str], image: str, *, dns: bool) -> tuple[str, ...]:
         """Test the pod network for real; returns one sentence per fault.
 
         A pod on each of ``nodes`` pulls ``image`` from the site's registry and reaches every other
-        pod, a service address, and that service by its DNS name. Removes what it made.
+        pod, a service address, and with ``dns`` its DNS name. Removes what it made.
         """
 
     def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:

@@ -13,6 +13,7 @@ from appliance.errors import (
     ClusterError,
     Interrupted,
     NodeUnreachable,
+    Refused,
     StepNotVerified,
 )
 from appliance.model.state.journal import Outcome, Record, Run
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 AGAIN: Final = "run the same command again: it resumes here"
+
+
+@contextmanager
+def begun() -> Iterator[None]:
+    """Once something was changed, no error says that nothing was.
+
+    Raises:
+        ClusterError: in place of what refuses, or could not be reached, before a change.
+    """
+    try:
+        yield
+    except (Refused, NodeUnreachable) as error:
+        raise ClusterError(
+            error.message, hint=error.hint or AGAIN, details=(*error.details, AGAIN)
+        ) from error
 
 
 @dataclass

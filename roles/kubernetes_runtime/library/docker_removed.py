@@ -16,8 +16,8 @@ short_description: Remove an unused Docker and its data
 description:
   - Removes the packages, and empties C(/var/lib/docker) and C(/var/lib/dockershim).
   - Refuses, before any change, a node whose kubelet is not on containerd, a Docker that runs or
-    starts at boot, one with containers or volumes, one whose data is elsewhere, and folders with
-    something mounted below them.
+    starts at boot, one with containers, volumes, plugins or a swarm, one whose data is elsewhere,
+    and folders that are links or have something mounted below them.
   - containerd, its data, and the configuration in C(/etc/docker) stay.
 options:
   socket: {description: "containerd's socket, as unix://PATH", type: str, required: true}
@@ -45,6 +45,8 @@ TASKS = (
     "run/containerd/io.containerd.runtime.v2.task/moby",
     "run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
 )
+# Folders of plugins that Docker makes where there is none.
+STORES = ("storage", "tmp")
 # Whoever uses Docker: each before what it needs.
 PACKAGES = (
     *("docker-ce-rootless-extras", "docker-compose-plugin", "docker-buildx-plugin"),
@@ -100,6 +102,9 @@ class Leftovers:
                 DATA,
                 volumes[0],
             )
+        plugins = [path for path in self._inside(DATA + "/plugins") if path.name not in STORES]
+        if plugins or self._inside(DATA + "/swarm"):
+            return "the state of Docker's swarm or plugins is in /%s: remove it by hand" % DATA
         return ""
 
     def _elsewhere(self):
@@ -122,16 +127,19 @@ class Leftovers:
             self._call("apt-mark", "unhold", *names)
             self._call("dpkg", "--remove", *names)
 
-    def data(self, act):
-        """Empty the folders, each on its own file system."""
+    def folders(self):
+        """Return the folders to empty; refuse those that lead elsewhere."""
         folders = [self._root / name for name in FOLDERS]
         linked = [path for path in folders if path.is_symlink()]
         if linked:
             raise RemoveError("%s is a link: empty what it names by hand" % linked[0])
         there = [path for path in folders if path.is_dir()]
-        if act:
-            require_local(self._root, [path.resolve() for path in there])
-        for folder in there:
+        require_local(self._root, [path.resolve() for path in there])
+        return there
+
+    def data(self, act):
+        """Empty the folders, each on its own file system."""
+        for folder in self.folders():
             device = folder.stat().st_dev
             for path in sorted(folder.iterdir()):
                 state = path.lstat()
@@ -156,6 +164,7 @@ def remove(leftovers, socket, act):
     why = leftovers.refusal(socket)
     if why:
         raise RemoveError("%s. Nothing was removed" % why)
+    leftovers.folders()
     leftovers.packages(act)
     leftovers.data(act)
 

@@ -140,11 +140,11 @@ def test_a_run_that_was_killed_on_a_node_only_returns_what_is_renewed(moment: st
     else:
         test = bench.rack.run_network_test
 
-        def no_test(*_: object) -> tuple[str, ...]:
+        def no_test(*_: object, **__: object) -> tuple[str, ...]:
             bench.rack.run_network_test = test  # type: ignore[method-assign]
             raise KeyboardInterrupt
 
-        bench.rack.run_network_test = no_test  # type: ignore[assignment,method-assign]
+        bench.rack.run_network_test = no_test  # type: ignore[method-assign]
     with pytest.raises(Interrupted):
         bench.upgrade()
     assert bench.cordoned == ["w1"]

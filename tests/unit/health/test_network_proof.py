@@ -183,12 +183,12 @@ class Cluster:
     def set(self) -> None:
         self.stopped = True
 
-    def prove(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> PodView:
+    def prove(self, monkeypatch: pytest.MonkeyPatch, *names: str, dns: bool = True) -> PodView:
         clock = Thing(monotonic=lambda: self.now, sleep=self.wait)
         for module in (engine, network):
             monkeypatch.setattr(module, "time", clock)
         stop = cast(threading.Event, self)
-        proof = network.NetworkTest(self, self, "n", self.nodes, "image", names, stop)
+        proof = network.NetworkTest(self, self, "n", self.nodes, "image", names, stop, dns=dns)
         return proof.carry_out(120)
 
 
@@ -212,6 +212,12 @@ def test_only_what_was_not_reached_is_asked_again(monkeypatch: pytest.MonkeyPatc
         "service=198.51.100.9",
     ]
     assert set(others) == {"service=198.51.100.9"}
+
+
+def test_where_dns_has_no_place_its_name_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster("w1", said=lambda *_: WELL)
+    assert cluster.prove(monkeypatch, dns=False).faults == ()
+    assert [words for *_, words in cluster.asked] == ["service=198.51.100.9,pod=w1=198.51.100.1"]
 
 
 def test_what_stays_is_a_fault_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,10 +188,10 @@ def test_a_return_that_wakes_in_its_proof_does_not_uncordon() -> None:
     bench.maintain()
     run_network_test = bench.rack.run_network_test
 
-    def and_sleep(nodes: Any, image: str) -> tuple[str, ...]:
+    def and_sleep(nodes: Any, image: str, *, dns: bool = True) -> tuple[str, ...]:
         takes_over(bench.drain, same_run=True)
         bench.journal.refuse = lost()
-        return run_network_test(nodes, image)
+        return run_network_test(nodes, image, dns=dns)
 
     bench.rack.run_network_test = and_sleep  # type: ignore[method-assign]
     with pytest.raises(LeaseLost):

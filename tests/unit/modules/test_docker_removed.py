@@ -144,3 +144,43 @@ def test_what_is_mounted_below_or_linked_stops_the_removal_of_data(
         removed(module, machine)
     assert all((machine.root / name).exists() for name in DATA)
     assert (elsewhere / "sandbox/x").exists()
+
+
+@pytest.mark.parametrize("name", ["swarm/raft/wal", "plugins/0a1b/config.json"])
+def test_the_state_of_a_swarm_or_of_plugins_stops_it_before_any_change(
+    module: ModuleType, machine: Machine, name: str
+) -> None:
+    machine.put(f"var/lib/docker/{name}")
+    with pytest.raises(module.RemoveError, match=r"swarm or plugins.*Nothing was removed"):
+        removed(module, machine)
+    assert machine.changed == []
+
+
+def test_the_empty_folders_of_a_swarm_and_of_plugins_go(
+    module: ModuleType, machine: Machine
+) -> None:
+    for name in ("swarm", "plugins/tmp", "plugins/storage"):
+        (machine.root / "var/lib/docker" / name).mkdir(parents=True)
+    (machine.root / "var/lib/docker/plugins/storage/ingest").mkdir()
+    machine.put("var/lib/docker/plugins/storage/blobs/tmp/.x", "")
+    removed(module, machine)
+    assert list((machine.root / "var/lib/docker").iterdir()) == []
+
+
+def test_a_link_or_a_mount_below_stops_it_before_packages_go(
+    module: ModuleType, machine: Machine
+) -> None:
+    mounts = machine.root / "proc/self/mountinfo"
+    point = (machine.root / "var/lib/docker/overlay2/0f/merged").resolve()
+    mounts.write_text(f"36 35 98:0 / {point} rw shared:1 - overlay none rw\n")
+    with pytest.raises(OSError, match="is mounted below"):
+        removed(module, machine)
+    assert machine.changed == []
+    assert machine.installed == ["docker.io"]
+    mounts.write_text("36 35 98:0 / / rw shared:1 - ext4 none rw\n")
+    shim = machine.root / "var/lib/dockershim"
+    shim.rename(machine.root / "srv")
+    shim.symlink_to(machine.root / "srv")
+    with pytest.raises(module.RemoveError, match="is a link"):
+        removed(module, machine)
+    assert machine.changed == []

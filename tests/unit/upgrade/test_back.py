@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import PlaybookFailed, PreflightFailed, Refused, StepNotVerified
+from appliance.errors import (
+    ApplianceError,
+    PlaybookFailed,
+    PreflightFailed,
+    Refused,
+    StepNotVerified,
+)
 from appliance.model.plan.play import Play
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.inventory import BACK_GROUP
@@ -144,3 +150,32 @@ def test_a_node_that_does_not_come_back_stays_out() -> None:
     with pytest.raises(StepNotVerified, match="w1: it is not Ready"):
         bench.upgrade(back="w1")
     assert bench.cordoned == ["w1"]
+
+
+def test_after_the_kubelet_went_back_no_error_says_that_nothing_was_changed() -> None:
+    bench = failed("w1")
+    bench.archive.documents.clear()
+    with pytest.raises(ApplianceError, match="facts saved before") as stopped:
+        bench.upgrade(back="w1")
+    assert bench.rack.done[-1] == "back w1 kubelet"
+    assert stopped.value.exit_code == 1
+
+
+def test_another_node_that_is_down_is_named_and_left_out_of_a_way_back() -> None:
+    bench = failed("w1")
+    changed(bench, "w2", ready=False)
+    with pytest.raises(PreflightFailed, match=r"w2: .*not Ready") as refused:
+        bench.upgrade(back="w1")
+    assert "--without w2" in str(refused.value.hint)
+    assert bench.upgrade(back="w1", without=("w2",)).done
+    assert bench.rack.done[-1] == "back w1 kubelet"
+    assert bench.cordoned == []
+
+
+def test_a_node_that_was_left_out_when_the_upgrade_ended_goes_forward_only() -> None:
+    bench = failed("w1")
+    assert bench.upgrade(without=("w1",)).ended
+    assert bench.cordoned == ["w1"]
+    with pytest.raises(PreflightFailed, match=r"upgraded to .* without w1") as refused:
+        bench.upgrade(back="w1")
+    assert refused.value.hint == "go on: appliance cluster upgrade --to k8s-1.23.17-r1"

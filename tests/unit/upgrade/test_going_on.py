@@ -194,3 +194,26 @@ def test_etcds_leader_comes_last() -> None:
     assert bench.upgrade().ended
     steps = [what for what in bench.rack.done if what.startswith(("apply", "node cp"))]
     assert steps == ["apply cp1", "node cp3", "node cp2"]
+
+
+def test_while_no_etcd_can_be_asked_no_control_plane_is_touched() -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
+
+    def nobody(asked: Any) -> tuple[EtcdStatus, ...] | Silence:
+        return Silence("; ".join(f"{node.name}: no answer" for node in asked))
+
+    evidence_of(bench).statuses = nobody  # type: ignore[method-assign]
+    with pytest.raises(ClusterError, match="was not touched, because etcd: cp1: no answer"):
+        bench.upgrade()
+    assert not any(what.startswith("node cp") for what in bench.rack.done)
+    assert bench.cordoned == []
+
+
+@pytest.mark.parametrize("masters", [1, 3])
+def test_a_control_plane_changes_its_runtime_only_with_a_snapshot(masters: int) -> None:
+    bench = judged(masters=masters, to=NEXT)
+    while "runtime cp1" not in bench.rack.done:
+        bench.upgrade(pause_after="cp1")
+    assert len(snapshots(bench)) == 2
+    assert mark(bench).snapshot_of(NEXT)

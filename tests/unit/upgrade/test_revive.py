@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import NodeUnreachable, Refused
+from appliance.errors import ClusterError, NodeUnreachable, Refused
 from appliance.model.documents.typed_json import read_typed
 from appliance.model.plan.play import Play
 from appliance.model.state.cluster.cluster import Unreachable
@@ -122,3 +122,17 @@ def test_at_its_end_the_record_says_that_it_is_over() -> None:
     bench = Bench()
     bench.upgrade()
     assert '"over":true' in bench.archive.documents[RECORD]
+
+
+def test_after_a_kubelet_was_started_no_error_says_that_nothing_was_changed() -> None:
+    bench = stopped()
+    start = bench.rack.play
+
+    def in_vain(play: Play, on_task: Callable[..., None]) -> None:
+        start(play, on_task)
+        bench.rack.cluster = Unreachable("connection refused")
+
+    bench.rack.play = in_vain  # type: ignore[method-assign]
+    with pytest.raises(ClusterError, match="no Kubernetes API server answers"):
+        bench.upgrade()
+    assert bench.rack.done[-1] == "revive cp1"

@@ -224,3 +224,14 @@ def test_a_return_whose_answer_was_lost_is_not_another_command() -> None:
     bench.drain.clear = once  # type: ignore[method-assign]
     assert bench.upgrade().ended
     assert (lost, bench.cordoned) == (["cp1"], [])
+
+
+@pytest.mark.parametrize(
+    "names", [{"kubelet.a\nb"}, {"kubelet." + "x" * 1000}, {f"kubelet.{n:0990}" for n in range(70)}]
+)
+def test_a_name_that_would_make_the_mark_unreadable_is_refused(names: set[str]) -> None:
+    bench = Bench()
+    with pytest.raises(Refused, match="--accept-loss"):
+        bench.upgrade(accepted=frozenset(names))
+    assert (bench.rack.plays, bench.chosen, mark_of(bench.rack.cluster)) == ([], [], None)
+    assert bench.upgrade(accepted=frozenset({"kubelet.maxPods"})).ended

@@ -35,17 +35,20 @@ class PodTests(ApiConnection):
         self._annotate([name for name in nodes if name not in well], GPU_ANNOTATION, None)
         return result
 
-    def run_network_test(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+    def run_network_test(
+        self, nodes: Sequence[str], image: str, *, dns: bool = True
+    ) -> tuple[str, ...]:
         """Test the pod network with real pods; one sentence per fault.
 
         That it passed is written on the Node objects (decision 2), or taken from them when it
-        was not, so that the next run tests it again.
+        was not, so that the next run tests it again. Without ``dns`` an earlier pass stands.
 
         Raises:
             ClusterError: the API refused what the test needs.
         """
-        faults = run_network_test(self, nodes, image).faults
-        self._annotate(nodes, NETWORK_ANNOTATION, None if faults else _now())
+        faults = run_network_test(self, nodes, image, dns=dns).faults
+        if dns or faults:
+            self._annotate(nodes, NETWORK_ANNOTATION, None if faults else _now())
         return faults
 
     def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:

@@ -28,6 +28,8 @@ from appliance.model.state.observed import PodView
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
+# How long pods may take to start.
+PATIENCE_SECONDS = 120
 # How long targets are tried: while a rule is not written yet, they refuse, or drop.
 TARGET_SECONDS = 60
 POLL_SECONDS = 0.2
@@ -45,7 +47,7 @@ def run_network_test(
     image: str,
     *,
     names: Sequence[str] = (),
-    patience_seconds: float = 120,
+    dns: bool = True,
 ) -> PodView:
     """Test the pod network of ``nodes``, and how pods on each of them resolve ``names``.
 
@@ -54,7 +56,7 @@ def run_network_test(
         nodes: names of Node objects that must take part.
         image: ``NAME:PORT/busybox@sha256:…``; each node pulls it again.
         names: that pods resolve beside the test's own.
-        patience_seconds: how long pods may take to start.
+        dns: whether pods resolve the test's own name; False where CoreDNS has no place yet.
 
     Raises:
         ClusterError: the API refused what the test needs.
@@ -63,8 +65,8 @@ def run_network_test(
 
     with own_namespace(api, "network test") as (client, namespace):
         core, apps = CoreV1Api(client), AppsV1Api(client)
-        test = NetworkTest(core, apps, namespace, tuple(nodes), image, tuple(names))
-        return test.carry_out(patience_seconds)
+        test = NetworkTest(core, apps, namespace, tuple(nodes), image, tuple(names), dns=dns)
+        return test.carry_out(PATIENCE_SECONDS)
 
 
 class _Silent(Exception):
@@ -79,6 +81,7 @@ class NetworkTest(PodTest[PodView]):
         stop: set when nobody waits for answers any more, as after Ctrl-C.
         address: of the service in front of the pods.
         ready: node -> its pod, of those that were ready at the last look.
+        dns: whether pods resolve the test's own name.
     """
 
     core: Any
@@ -90,6 +93,7 @@ class NetworkTest(PodTest[PodView]):
     stop: threading.Event = field(default_factory=threading.Event)
     address: str = ""
     ready: dict[str, Any] = field(default_factory=dict)
+    dns: bool = True
 
     def start(self) -> None:
         """A service, and a DaemonSet behind it."""
@@ -116,7 +120,7 @@ class NetworkTest(PodTest[PodView]):
         pods = self.ready
         targets = [
             f"service={self.address}",
-            f"name=proof.{self.namespace}.svc.cluster.local",
+            *((f"name=proof.{self.namespace}.svc.cluster.local",) if self.dns else ()),
             *(f"pod={node}={pod.status.pod_ip}" for node, pod in sorted(pods.items())),
         ]
         deadline = time.monotonic() + TARGET_SECONDS

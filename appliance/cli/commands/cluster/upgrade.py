@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,12 +127,13 @@ def upgrade(
     """
     from appliance.adapters.local.content import list_releases
     from appliance.model.upgrade.plan import UpgradeOptions
+    from appliance.workflows.session.recording import begun
 
     connected = app.connect(site, bundles[0] if bundles else None, app.with_release(to))
     known = [node.name for node in connected.site.cluster_members]
     after = "" if pause_after in list_releases() else pause_after
-    if back and (without or pause_after):
-        raise click.UsageError("--back takes a node back: leave --without and --pause-after out")
+    if back and (back in without or pause_after):
+        raise click.UsageError(f"leave out --pause-after, and --without {back}: it goes back")
     named = (*(("--without", name) for name in without), ("--pause-after", after), ("--back", back))
     for option, name in named:
         if name and name not in known:
@@ -155,21 +156,20 @@ def upgrade(
                 dry_run=dry_run,
             )
         )
+        if output != "json":
+            # Before anything else that may fail: this is done.
+            _tell(done, to, dry_run=dry_run)
         removal = None
         if remove_docker and not done.plan.refusals and (done.ended or not done.plan.steps):
-            removal = connected.remove_docker(
-                display,
-                lambda found: _confirm_removal(connected.site, found, yes),
-                dry_run=dry_run,
-            )
+            with begun() if done.done else nullcontext():
+                removal = connected.remove_docker(
+                    display,
+                    lambda found: _confirm_removal(connected.site, found, yes),
+                    dry_run=dry_run,
+                )
     if output == "json":
         print_json({**_as_json(done), **({"docker": docker_as_json(removal)} if removal else {})})
-        return
-    if dry_run:
-        _show(done, err=False)
-    else:
-        _tell(done, to)
-    if removal:
+    elif removal:
         show_removal(removal, err=False)
 
 
@@ -177,7 +177,10 @@ def _confirm_removal(site: Site, found: RemovalResult, yes: bool) -> bool:
     return confirmed(yes, about_site(site), lambda: show_removal(found, err=True))
 
 
-def _tell(done: UpgradeResult, to: str) -> None:
+def _tell(done: UpgradeResult, to: str, *, dry_run: bool) -> None:
+    if dry_run:
+        _show(done, err=False)
+        return
     if not done.done:
         say(f"nothing to do: every node runs {to}")
         return

@@ -68,12 +68,16 @@ def way_back(
     """
     if mark is None or mark.over or mark.release != to:
         seen = mark.sentence() if mark else "no upgrade is under way"
-        return Refusal(name, CHECK, seen, f"an upgrade to {to} that is under way", _NOTHING)
+        ours = mark is not None and node is not None and node.out_for(mark.release)
+        cure = f"go on: {mark.command}" if mark and ours else _NOTHING
+        return Refusal(name, CHECK, seen, f"an upgrade to {to} that is under way", cure)
     if node is None:
         return Refusal(name, CHECK, "no member of the cluster", "a member", "appliance status")
     step = next((one for one in plan.steps if name in one.nodes and one.kind in OUT), None)
     if not node.out_for(to) or step is None:
-        return _in_service(node, mark)
+        # Without a plan nobody knows what was begun on a node that is out.
+        why = plan.refusals if node.out_for(to) else ()
+        return next(iter(why), _in_service(node, mark))
     hop = next(hop for hop in plan.hops if hop.release == step.release)
     if step.kind == "nodes":
         return Back(name, hop, "kubelet")
