@@ -55,6 +55,7 @@ def shown(patch: NodePatch) -> dict[str, Any]:
         "libraries": list(patch.libraries),
         "kernel": patch.kernel,
         "driver_kernel": patch.driver_kernel,
+        "no_driver": patch.no_driver,
         "driver_packages": dict(patch.driver_packages),
         "repair": patch.repair,
     }

@@ -22,8 +22,8 @@ from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
-from tests import samples
-from tests.unit.patch.bench import INDEX, KERNEL, UPDATES, Bench, manifest, state
+from tests import samples, samples_gpu
+from tests.unit.patch.bench import INDEX, KERNEL, OLD_KERNEL, UPDATES, Bench, manifest, state
 from tests.unit.upgrade.rack import web
 
 WITH_KERNEL = {**UPDATES, f"linux-image-{KERNEL}": "5.4.0-216.236"}
@@ -146,6 +146,47 @@ def test_a_run_that_was_killed_after_the_packages_only_brings_the_node_back() ->
     bench.patch(nodes=("w1",))
     assert bench.rack.hosts["w1"]["node_patch_packages"] == {}
     assert bench.cordoned == []
+
+
+def gpu_bench() -> Bench:
+    """A worker with GPUs, the driver on the host, and a bundle with all that a new kernel needs."""
+    whole = samples_gpu.manifest_with_gpus(manifest(WITH_KERNEL))
+    parts = {f"linux-{part}-{KERNEL}": "5.4.0-216.236" for part in ("image", "modules", "headers")}
+    whole = replace(whole, packages={**whole.packages, **parts})
+    return Bench(workers=1, bundle=whole, gpu={"driver": "host", "kernels": [KERNEL]})
+
+
+def test_a_run_that_was_killed_before_the_driver_was_built_builds_it_before_the_boot() -> None:
+    bench = gpu_bench()
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: killed")
+    with pytest.raises(PlaybookFailed):
+        bench.patch(nodes=("w1",))
+    found = bench.rack.states["w1"]
+    assert isinstance(found, NodeState)
+    bench.rack.states["w1"] = replace(found, packages={**found.packages, **WITH_KERNEL})
+    plan = bench.patch(nodes=("w1",), dry_run=True).plan
+    assert (plan.refusals, plan.nodes["w1"].driver_kernel) == ((), KERNEL)
+    assert f"w1: kernel {KERNEL} is installed, and {OLD_KERNEL} runs" in plan.steps[-1].why
+
+
+def test_a_node_is_refused_that_would_boot_a_kernel_without_its_driver() -> None:
+    bench = gpu_bench()
+    without = {k: v for k, v in bench.manifest.packages.items() if KERNEL not in k}
+    bench.desired = replace(
+        bench.desired,
+        manifest=replace(
+            bench.manifest,
+            packages=without,
+            updates=manifest().updates,
+        ),
+    )
+    found = bench.rack.states["w1"]
+    assert isinstance(found, NodeState)
+    image = {f"linux-image-{KERNEL}": "5.4.0-216.236"}
+    bench.rack.states["w1"] = replace(found, packages={**found.packages, **image})
+    with pytest.raises(PreflightFailed, match="NVIDIA's driver cannot be built for it without"):
+        bench.patch(nodes=("w1",))
+    assert (bench.patched, bench.cordoned) == ([], [])
 
 
 def test_a_power_cut_of_dpkg_is_a_reason_of_its_own() -> None:
