@@ -189,6 +189,24 @@ def test_a_node_is_refused_that_would_boot_a_kernel_without_its_driver() -> None
     assert (bench.patched, bench.cordoned) == ([], [])
 
 
+def test_a_new_kernel_replaces_no_driver() -> None:
+    bench = gpu_bench()
+    bench.patch(nodes=("w1",))
+    given = bench.rack.hosts["w1"]["gpu_driver_packages"]
+    assert f"linux-headers-{KERNEL}" in given
+    assert [name for name in given if not name.startswith("linux-headers-")] == []
+
+
+def test_a_node_with_another_driver_than_the_bundles_is_refused() -> None:
+    bench = gpu_bench()
+    bench.rack.documents["w1"]["modules"]["nvidia_version"] = "525.60.13"
+    with pytest.raises(
+        PreflightFailed, match=r"driver 525\.60\.13, and 535\.183\.06 in the bundle"
+    ):
+        bench.patch(nodes=("w1",))
+    assert (bench.patched, bench.cordoned) == ([], [])
+
+
 def test_a_power_cut_of_dpkg_is_a_reason_of_its_own() -> None:
     bench = Bench(workers=1)
     found = bench.rack.states["w1"]
