@@ -36,6 +36,7 @@ _OURS: Final = (
     "cuda-*",
     "nvidia-*",
     "libnvidia-*",
+    "xserver-xorg-video-nvidia-*",
     "dkms",
 )
 # What the driver of a node with GPUs is compiled with, for each kernel.
