@@ -41,6 +41,8 @@ _OURS: Final = (
 )
 # What the driver of a node with GPUs is compiled with, for each kernel.
 DRIVER_PARTS: Final = ("image", "modules", "headers")
+# The modules of a kernel; those of virtual machines come without the second part.
+MODULES: Final = ("modules", "modules-extra")
 
 
 @dataclass(frozen=True)
@@ -228,11 +230,25 @@ def _new_kernel(
     for kernel in reversed(kernels_in(updates)):
         if not follows(kernel, newest):
             continue
-        why = "" if gpu is None else _no_driver(kernel, manifest, gpu)
+        why = _lacks_modules(kernel, state, updates)
+        why = why or ("" if gpu is None else _no_driver(kernel, manifest, gpu))
         if not why:
             return kernel, refused
         refused.append(Kept(f"kernel {kernel}", "", why))
     return "", refused
+
+
+def _lacks_modules(kernel: str, state: NodeState, updates: Mapping[str, str]) -> str:
+    """Which modules the running kernel has beyond a new one: disks and networks may need them."""
+    absent = [
+        f"linux-{part}-{kernel}"
+        for part in MODULES
+        if f"linux-{part}-{state.kernel}" in state.packages
+        and f"linux-{part}-{kernel}" not in {**updates, **state.packages}
+    ]
+    if not absent:
+        return ""
+    return f"the updates lack {', '.join(absent)}, and the kernel that runs has that part"
 
 
 def _no_driver(kernel: str, manifest: BundleManifest, gpu: GpuNode) -> str:
