@@ -107,14 +107,19 @@ def look(request: PatchRequest, session: Session) -> tuple[Observed, PatchResult
         site, request.desired.manifest, request.options, _situation(request, observed, states)
     )
     forecasts = _foresee(plan, session)
-    under_way = any(patch.out for patch in plan.nodes.values())
+    # A member on a node of ours that is out is away already: the patch is what brings it back.
+    out = {name for name, patch in plan.nodes.items() if patch.out}
     refusals = [
         *_of_upgrade(site, observed),
         *plan.refusals,
         *_of_other_driver(plan, request.desired, observed),
-        *(gate.refusal() for gate in stopping(etcd_gates(site, session, plan.steps))),
+        *(
+            gate.refusal()
+            for gate in stopping(etcd_gates(site, session, plan.steps))
+            if gate.node not in out
+        ),
         # In the middle a node of ours is out, and its pods are on the move.
-        *(() if under_way else _of_forecasts(request, forecasts)),
+        *(() if out else _of_forecasts(request, forecasts)),
     ]
     plan = replace(plan, refusals=tuple(refusals))
     return observed, PatchResult(plan, states, forecasts, Durations(session.journal.read()))

@@ -251,6 +251,36 @@ def test_no_second_control_plane_is_taken_out_while_a_member_is_sick() -> None:
     assert len(bench.patched) == 1
 
 
+@pytest.mark.parametrize("sick_node", ["cp2", "cp3"])
+def test_a_control_plane_that_is_out_goes_on_though_its_own_member_is_away(
+    sick_node: str,
+) -> None:
+    bench = Bench(masters=3, workers=0)
+    assert bench.evidence is not None
+    bench.rack.fail_on["cp2"] = PlaybookFailed("cp2: dpkg was cut off")
+    with pytest.raises(PlaybookFailed):
+        bench.patch()
+    assert (bench.patched, bench.cordoned) == (["cp2"], ["cp2"])
+    well = bench.evidence.statuses
+
+    def until_it_is_whole(asked: object) -> tuple[EtcdStatus, ...] | Silence:
+        assert asked
+        found = well(bench.desired.site.control_plane)
+        if bench.patched != ["cp2"] or isinstance(found, Silence):
+            return found
+        return tuple(replace(one, healthy=one.node != sick_node) for one in found)
+
+    bench.evidence.statuses = until_it_is_whole  # type: ignore[method-assign]
+    if sick_node == "cp3":
+        with pytest.raises(PreflightFailed, match="cp3: etcd: found an unhealthy member"):
+            bench.patch()
+        assert bench.patched == ["cp2"]
+        return
+    assert bench.patch().done
+    assert bench.patched == ["cp2", "cp2", "cp3", "cp1"]
+    assert bench.cordoned == []
+
+
 def test_workers_alone_ask_nothing_of_etcd() -> None:
     bench = Bench(masters=3)
     assert bench.evidence is not None
