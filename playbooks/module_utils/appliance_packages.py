@@ -32,7 +32,8 @@ _QUERY = "${Package}\\t${Version}\\t${db:Status-Abbrev}\\n"
 # $1 policy file or '', $2 apt configuration, $3 " names " that may be removed, $4 folder of apt's
 # lists, $5 sha256 of the bundle's package index, $6 the source, the rest: arguments of apt-get. An
 # index that is not the bundle's, or a removal beyond $3, stops the run before anything is
-# unpacked. apt then compares each package with the index.
+# unpacked; so does another version of a package that UPGRADES, where it is set, does not name. apt
+# then compares each package with the index.
 SCRIPT = r"""
 set -eu
 policy=$1; configuration=$2; replaces=$3; lists=$4; index=$5; source=$6; shift 6
@@ -72,6 +73,14 @@ if [ $# -gt 0 ]; then
             *) echo "apt would remove $name for: $*" >&2; exit 3 ;;
         esac
     done
+    if [ -n "${UPGRADES:-}" ]; then
+        for name in $(apt-get -s "$@" | sed -n 's/^Inst \([^ :]*\)[^ ]* \[.*/\1/p'); do
+            case "$UPGRADES" in
+                *" $name "*) ;;
+                *) echo "apt would also change $name, which is to stay as it is" >&2; exit 3 ;;
+            esac
+        done
+    fi
     apt-get -q "$@"
 fi
 """.replace("@MARK@", POLICY_MARK).replace("@HELPER@", APT_HELPER)

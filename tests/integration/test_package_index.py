@@ -39,7 +39,9 @@ class Node:
         """The packages that came."""
         return [path.name for path in (self.state / "cache/archives").glob("*.deb")]
 
-    def install(self, *names: str, **options: str) -> subprocess.CompletedProcess[str]:
+    def install(
+        self, *names: str, upgrades: str = "", **options: str
+    ) -> subprocess.CompletedProcess[str]:
         """What the job on a node runs, but for unpacking."""
         text = packages.apt_configuration(str(self.list), self.state, 1)
         more = {"Dir::State::status": str(self.state / "status"), **options}
@@ -49,7 +51,10 @@ class Node:
         return subprocess.run(
             ["/bin/sh", "-c", packages.SCRIPT, "x", str(self.policy), str(self.state / "apt.conf"),
              "  ", str(self.state / "lists"), index, address, "install", "--download-only", *names],
-            env={"PATH": f"{self.state / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin"},
+            env={
+                "PATH": f"{self.state / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
+                "UPGRADES": upgrades,
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -145,3 +150,30 @@ def test_the_services_node_reads_its_own_bundle_the_same_way(
     filled.add("other")
     filled.publish(signed=False)
     assert node.install("app=1.0").returncode == 4
+
+
+@pytest.mark.parametrize(
+    ("upgrades", "taken", "told"),
+    [
+        (" app ", [], "apt would also change runtime, which is to stay as it is"),
+        (" app runtime ", ["app_1.0_amd64.deb", "new_1.0_amd64.deb", "runtime_1.0_amd64.deb"], ""),
+        ("", ["app_1.0_amd64.deb", "new_1.0_amd64.deb", "runtime_1.0_amd64.deb"], ""),
+    ],
+)
+def test_what_is_to_stay_does_not_change_as_a_dependency(
+    archive: Archive, tmp_path: Path, upgrades: str, taken: list[str], told: str
+) -> None:
+    archive.add("app", Depends="runtime (>= 1.0), new")
+    archive.add("runtime")
+    archive.add("new")
+    archive.publish(signed=False)
+    node = Node(tmp_path, f"copy:{archive.folder}", archive.folder / "Packages")
+    status = "".join(
+        f"Package: {name}\nStatus: install ok installed\nVersion: 0.9\nArchitecture: amd64\n"
+        "Maintainer: x <x@example.test>\nDescription: x\n\n"
+        for name in ("app", "runtime")
+    )
+    (node.state / "status").write_text(status)
+    done = node.install("app=1.0", upgrades=upgrades)
+    assert (sorted(node.taken), told in done.stderr) == (taken, True), done.stderr
+    assert done.returncode == (3 if told else 0)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "appliance_patch"
 DRIVER_GROUP: Final = "appliance_patch_driver"
+_HEADERS: Final = "linux-headers-"
 
 
 def patch_inventory(
@@ -55,9 +56,12 @@ def patch_inventory(
         if patch.driver_kernel:
             kernels = [*host.get("gpu_driver_kernels", []), patch.driver_kernel]
             host["gpu_driver_kernels"] = list(dict.fromkeys(kernels))
+            # What the driver is compiled with; the driver itself changes with the release.
+            known = {**patch.driver_packages, **host.get("gpu_driver_packages", {})}
             host["gpu_driver_packages"] = {
-                **patch.driver_packages,
-                **host.get("gpu_driver_packages", {}),
+                package: version
+                for package, version in known.items()
+                if package.startswith(_HEADERS)
             }
     drivers = [name for name, patch in patches.items() if patch.driver_kernel]
     everything["children"][GROUP] = {"hosts": dict.fromkeys(patches)}

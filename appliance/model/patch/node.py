@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.bundle.debian_version import is_newer
+from appliance.model.components.gpu.driver import STANDIN, absent_parts
 from appliance.model.patch.kernels import (
     follows,
     is_of_a_kernel,
@@ -35,10 +36,13 @@ _OURS: Final = (
     "cuda-*",
     "nvidia-*",
     "libnvidia-*",
+    "xserver-xorg-video-nvidia-*",
     "dkms",
 )
 # What the driver of a node with GPUs is compiled with, for each kernel.
 DRIVER_PARTS: Final = ("image", "modules", "headers")
+# The modules of a kernel; those of virtual machines come without the second part.
+MODULES: Final = ("modules", "modules-extra")
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,9 @@ class NodePatch:
         changes: packages from the updates of the bundle.
         driver_packages: what the driver on the host is built with for the new kernel.
         kernel: the new kernel; empty: none.
-        driver_kernel: the new kernel, where NVIDIA's driver on the host must be built for it.
+        driver_kernel: the kernel of the next boot, where NVIDIA's driver on the host must be built
+            for it first: the new one, or one that is installed and does not run yet.
+        no_driver: why the node would come back without its GPUs; empty: it would not.
         kept: what stays, by name.
         reboot: why the node boots again; empty: it does not, as far as is known before.
         services: what restarts with its own package.
@@ -107,6 +113,7 @@ class NodePatch:
     driver_packages: Mapping[str, str] = field(default_factory=dict)
     kernel: str = ""
     driver_kernel: str = ""
+    no_driver: str = ""
     kept: tuple[Kept, ...] = ()
     reboot: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
@@ -177,7 +184,9 @@ def plan_node(
         for name, version in sorted(updates.items())
         if kernel and kernel_of(name) == kernel and name not in state.packages
     ]
-    on_host = bool(kernel) and gpu is not None and gpu.driver == "host"
+    next_kernel = kernel or _not_running(state)
+    no_driver = "" if kernel or gpu is None else _without_driver(next_kernel, state, manifest, gpu)
+    on_host = bool(next_kernel) and gpu is not None and gpu.driver == "host" and not no_driver
     changed = [change.name for change in changes]
     everything = (*changes, *new)
     reboot = tuple(_reboot(state, changed, kernel))
@@ -186,9 +195,10 @@ def plan_node(
     return NodePatch(
         state.node,
         everything,
-        _headers(kernel, manifest) if on_host else {},
+        _headers(next_kernel, manifest) if on_host else {},
         kernel,
-        kernel if on_host else "",
+        next_kernel if on_host else "",
+        no_driver,
         tuple(kept),
         reboot,
         restarts(changed),
@@ -220,23 +230,32 @@ def _new_kernel(
     for kernel in reversed(kernels_in(updates)):
         if not follows(kernel, newest):
             continue
-        why = "" if gpu is None else _no_driver(kernel, manifest, gpu)
+        why = _lacks_modules(kernel, state, updates)
+        why = why or ("" if gpu is None else _no_driver(kernel, manifest, gpu))
         if not why:
             return kernel, refused
         refused.append(Kept(f"kernel {kernel}", "", why))
     return "", refused
 
 
+def _lacks_modules(kernel: str, state: NodeState, updates: Mapping[str, str]) -> str:
+    """Which modules the running kernel has beyond a new one: disks and networks may need them."""
+    absent = [
+        f"linux-{part}-{kernel}"
+        for part in MODULES
+        if f"linux-{part}-{state.kernel}" in state.packages
+        and f"linux-{part}-{kernel}" not in {**updates, **state.packages}
+    ]
+    if not absent:
+        return ""
+    return f"the updates lack {', '.join(absent)}, and the kernel that runs has that part"
+
+
 def _no_driver(kernel: str, manifest: BundleManifest, gpu: GpuNode) -> str:
     """Why NVIDIA's driver cannot be built for a kernel; empty: it can."""
     if gpu.driver == "preinstalled":
         return "NVIDIA's driver is the site's own, and nothing of it is in the bundle"
-    absent = [
-        f"linux-{part}-{kernel}"
-        for part in DRIVER_PARTS
-        if f"linux-{part}-{kernel}" not in manifest.packages
-    ]
-    if absent:
+    if absent := absent_parts(kernel, DRIVER_PARTS, manifest):
         return (
             f"NVIDIA's driver cannot be built for it: the release's part of the bundle lacks "
             f"{', '.join(absent)}"
@@ -246,16 +265,42 @@ def _no_driver(kernel: str, manifest: BundleManifest, gpu: GpuNode) -> str:
     return ""
 
 
+def _not_running(state: NodeState) -> str:
+    """The newest installed kernel that follows the running one: the next boot takes it."""
+    return next((k for k in reversed(kernels_in(state.packages)) if follows(k, state.kernel)), "")
+
+
+def _without_driver(kernel: str, state: NodeState, manifest: BundleManifest, gpu: GpuNode) -> str:
+    """Why GPUs are lost with the boot of a kernel that is installed already; empty: they are not.
+
+    The driver of the site itself is the site's to build; a stand-in drives nothing.
+    """
+    if not kernel or gpu.driver == "preinstalled":
+        return ""
+    if gpu.driver == "container" and STANDIN in manifest.standins:
+        return ""
+    # dkms takes the headers that are on the node; the operator's container reads the bundle only.
+    there = state.packages if gpu.driver == "host" else {}
+    parts = ("headers",) if gpu.driver == "host" else DRIVER_PARTS
+    absent = [name for name in absent_parts(kernel, parts, manifest) if name not in there]
+    if not absent:
+        return ""
+    return (
+        f"kernel {kernel} is installed, and the next boot takes it; NVIDIA's driver cannot be "
+        f"built for it without {', '.join(absent)}"
+    )
+
+
 def _headers(kernel: str, manifest: BundleManifest) -> dict[str, str]:
     name = f"linux-headers-{kernel}"
-    return {name: manifest.packages[name]}
+    return {name: manifest.packages[name]} if name in manifest.packages else {}
 
 
 def _reboot(state: NodeState, changed: list[str], kernel: str) -> Iterator[str]:
     if kernel:
         yield f"kernel {kernel} runs only after a boot; {state.kernel} runs now"
-    elif installed := [k for k in kernels_in(state.packages) if follows(k, state.kernel)]:
-        yield f"kernel {installed[-1]} is installed, and {state.kernel} runs"
+    elif installed := _not_running(state):
+        yield f"kernel {installed} is installed, and {state.kernel} runs"
     for name in changed:
         if needs_reboot(name):
             yield f"{name} takes effect only after a boot"

@@ -137,6 +137,7 @@ def plan_patch(
                 out=_is_ours(found.marks.get(node.name)),
                 always=options.reboot == "always",
             )
+            refusals += _of_driver(node.name, nodes[node.name])
             refusals += space_faults(state, nodes[node.name], manifest)
     due = [node for node in wanted if node.name in nodes and nodes[node.name].is_due]
     return PatchPlan(nodes, tuple(_steps(site, due, nodes, options, found)), tuple(refusals))
@@ -159,6 +160,19 @@ def gpu_of(site: Site, node: Node) -> GpuNode | None:
         return None
     gpu = site.settings.gpu
     return GpuNode(gpu.driver, gpu.kernels) if gpu is not None else GpuNode("preinstalled")
+
+
+def _of_driver(name: str, patch: NodePatch) -> Iterator[Refusal]:
+    """A node that would boot a kernel for which nothing can build NVIDIA's driver."""
+    if patch.no_driver:
+        yield Refusal(
+            name,
+            CHECK,
+            patch.no_driver,
+            "NVIDIA's driver for the kernel of the next boot",
+            "name the kernel in gpu.kernels of site.yml, and build the bundle with --site; or "
+            "remove that kernel from the node",
+        )
 
 
 def _is_ours(mark: Maintenance | None) -> bool:

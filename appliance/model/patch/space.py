@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.state.plan import Refusal
@@ -17,6 +18,26 @@ MB: Final = 1_000_000
 UNPACKED: Final = 5
 # update-initramfs writes one image for each kernel, and a copy while it works.
 BOOT_BYTES: Final = 350 * MB
+# An image that is made again is written beside the old one, which it then replaces.
+IMAGE_BYTES: Final = 120 * MB
+# Packages of Ubuntu 20.04 that are in the image: their postinst or trigger makes it again.
+_IN_IMAGE: Final = (
+    "amd64-microcode",
+    "btrfs-progs",
+    "busybox-initramfs",
+    "cryptsetup*",
+    "initramfs-tools*",
+    "intel-microcode",
+    "klibc-utils",
+    "kmod",
+    "linux-firmware",
+    "lvm2",
+    "mdadm",
+    "multipath-tools-boot",
+    "open-iscsi",
+    "plymouth*",
+    "udev",
+)
 SPARE_BYTES: Final = 500 * MB
 _CHECK: Final = "disk"
 
@@ -24,7 +45,8 @@ _CHECK: Final = "disk"
 def space_faults(state: NodeState, patch: NodePatch, manifest: BundleManifest) -> Iterator[Refusal]:
     """One refusal for each file system that is too small.
 
-    apt downloads below /var, dpkg unpacks below /usr, a kernel goes to /boot as well.
+    apt downloads below /var, dpkg unpacks below /usr; a kernel goes to /boot as well, and so does
+    an initial RAM disk that is made again.
     """
     if not patch.changes:
         return
@@ -32,7 +54,7 @@ def space_faults(state: NodeState, patch: NodePatch, manifest: BundleManifest) -
     needs = {
         "/var": load,
         "/usr": UNPACKED * load,
-        **({"/boot": BOOT_BYTES} if patch.kernel else {}),
+        **({"/boot": boot} if (boot := _boot_bytes(patch)) else {}),
     }
     wanted: dict[str, int] = {}
     for folder, size in needs.items():
@@ -46,6 +68,14 @@ def space_faults(state: NodeState, patch: NodePatch, manifest: BundleManifest) -
             yield _refusal(state.node, mount, "its free space was not read", size + spare)
         elif free < size + spare:
             yield _refusal(state.node, mount, f"{free // MB} MB free on {mount}", size + spare)
+
+
+def _boot_bytes(patch: NodePatch) -> int:
+    if patch.kernel:
+        return BOOT_BYTES
+    names = [change.name for change in patch.changes]
+    makes = any(fnmatchcase(name, pattern) for name in names for pattern in _IN_IMAGE)
+    return IMAGE_BYTES if makes else 0
 
 
 def download_bytes(patch: NodePatch, manifest: BundleManifest) -> int:

@@ -16,7 +16,8 @@ from ..source import SEARCH_PATH, Source
 INTEREST = re.compile(
     r"^(docker|containerd|runc$|chrony$|nginx|kube|cri-|conntrack$|socat$|ebtables$|ethtool$"
     r"|iptables$|nftables$|haproxy$|keepalived$|unattended-upgrades$|nfs-common$|linux-image-"
-    r"|linux-headers-|linux-modules-|linux-generic|nvidia-|libnvidia|cuda|podman$|snapd$|ntp$"
+    r"|linux-headers-|linux-modules-|linux-generic|nvidia-|libnvidia|cuda"
+    r"|xserver-xorg-video-nvidia-|podman$|snapd$|ntp$"
     r"|systemd$|openssh-server$|helm$|cloud-init$|ufw$|firewalld$)"
 )
 LOCKS = (

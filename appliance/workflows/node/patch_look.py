@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable
+from appliance.model.components.gpu.driver import bundled_driver, host_driver
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.patch.node import NodePatch
 from appliance.model.patch.plan import (
@@ -106,13 +107,19 @@ def look(request: PatchRequest, session: Session) -> tuple[Observed, PatchResult
         site, request.desired.manifest, request.options, _situation(request, observed, states)
     )
     forecasts = _foresee(plan, session)
-    under_way = any(patch.out for patch in plan.nodes.values())
+    # A member on a node of ours that is out is away already: the patch is what brings it back.
+    out = {name for name, patch in plan.nodes.items() if patch.out}
     refusals = [
         *_of_upgrade(site, observed),
         *plan.refusals,
-        *(gate.refusal() for gate in stopping(etcd_gates(site, session, plan.steps))),
+        *_of_other_driver(plan, request.desired, observed),
+        *(
+            gate.refusal()
+            for gate in stopping(etcd_gates(site, session, plan.steps))
+            if gate.node not in out
+        ),
         # In the middle a node of ours is out, and its pods are on the move.
-        *(() if under_way else _of_forecasts(request, forecasts)),
+        *(() if out else _of_forecasts(request, forecasts)),
     ]
     plan = replace(plan, refusals=tuple(refusals))
     return observed, PatchResult(plan, states, forecasts, Durations(session.journal.read()))
@@ -169,6 +176,23 @@ def _of_upgrade(site: Site, observed: Observed) -> tuple[Refusal, ...]:
             f"end it first: {mark.command}",
         ),
     )  # fmt: skip
+
+
+def _of_other_driver(plan: PatchPlan, desired: Desired, observed: Observed) -> Iterator[Refusal]:
+    """Nodes whose driver is not the bundle's: a patch builds it for a kernel, and replaces none."""
+    bundled = bundled_driver(desired.manifest) if desired.manifest else None
+    version = bundled.version if bundled else "none"
+    for name, patch in plan.nodes.items():
+        facts = observed.node_facts.get(name)
+        runs = host_driver(facts) if facts else None
+        if patch.driver_kernel and (bundled is None or runs not in (None, version)):
+            yield Refusal(
+                name,
+                CHECK,
+                f"driver {runs or 'none'}, and {version} in the bundle",
+                f"the bundle's driver, which is built for kernel {patch.driver_kernel}",
+                "appliance gpu upgrade; then run the same command again",
+            )
 
 
 def _foresee(plan: PatchPlan, session: Session) -> dict[str, Forecast]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.replaced_files import boot_reasons, lasting, stale_units
+from ansible.module_utils.replaced_files import boot_faults, boot_reasons, lasting, stale_units
 
 DOCUMENTATION = r"""
 module: updates_in_effect
@@ -17,6 +17,7 @@ description:
     does, and restarts their services.
   - A service that cannot be restarted on a running machine is a reason to boot, as are a newer
     kernel of the running one's series, and a request for a boot by a package.
+  - Fails instead where the kernel that boots next lacks its initial RAM disk or its modules.
 options:
   boot_from:
     description: Boot the machine as long as it runs in the boot of this id.
@@ -36,8 +37,16 @@ boot: {description: Why the machine must boot, type: list, returned: always}
 """
 
 
+class NoBoot(Exception):
+    """The machine would not come up again; the text has the reason and the next action."""
+
+
 def converge(module):
-    """Return the result of the module."""
+    """Return the result of the module.
+
+    Raises:
+        NoBoot: the machine must boot, and would not come up again.
+    """
     run, root = runner(module), Path("/")
     reasons = boot_reasons(root, module.params["boot_from"])
     stale = stale_units(root)
@@ -56,6 +65,13 @@ def converge(module):
         for unit in stale
         if lasting(unit) or (not module.check_mode and not reasons)
     ]
+    faults = boot_faults(root) if reasons else []
+    if faults:
+        raise NoBoot(
+            "this machine must boot (%s), and would not come up: %s; make it again with "
+            "update-initramfs -c -k all, or install that kernel's packages again; then run the "
+            "same command again" % (reasons[0], "; ".join(faults))
+        )
     return {"changed": bool(due), "restarted": due, "boot": reasons}
 
 
@@ -64,7 +80,10 @@ def main():
     module = AnsibleModule(
         argument_spec={"boot_from": {"type": "str", "default": ""}}, supports_check_mode=True
     )
-    module.exit_json(**converge(module))
+    try:
+        module.exit_json(**converge(module))
+    except NoBoot as error:
+        module.fail_json(msg=str(error))
 
 
 if __name__ == "__main__":

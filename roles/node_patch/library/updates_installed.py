@@ -14,7 +14,8 @@ DOCUMENTATION = r"""
 module: updates_installed
 short_description: Install exact versions of updates from the bundle's repository
 description:
-  - Installs what differs, with new dependencies, from a single apt source. A removal is refused.
+  - Installs what differs, with new dependencies, from a single apt source. A removal is refused,
+    and so is another version of an installed package that is not named.
   - A package on hold is refused before anything is installed, and apt is not told to change one.
   - Completes an interrupted dpkg first. A configuration file that was changed on the node stays;
     dpkg writes the package's own beside it, as C(.dpkg-dist).
@@ -80,7 +81,10 @@ def install(module, job, planned):
         command += ["%s=%s" % item for item in sorted(planned.missing.items())]
     elif planned.half:
         command += ["install", "--fix-broken"]
-    result, _ = job.run(command, packages.ENVIRONMENT, deadline_seconds=want["deadline_seconds"])
+    # A dependency may come new; what is installed changes only by its name.
+    names = " ".join(sorted({*planned.missing, *planned.half}))
+    environment = dict(packages.ENVIRONMENT, UPGRADES=" %s " % names if planned.missing else "")
+    result, _ = job.run(command, environment, deadline_seconds=want["deadline_seconds"])
     if result["rc"] != 0:
         raise packages.PackagesError(explain(result) + packages.unmet(result["stdout"]))
     left, _ = observe(module)

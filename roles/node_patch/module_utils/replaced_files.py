@@ -92,6 +92,28 @@ def newest_kernel(root, running):
     return max(found, key=lambda name: found[name])
 
 
+def boot_faults(root):
+    """Return why the machine would not come up again with its newest kernel.
+
+    A machine on which no kernel has an initial RAM disk needs none.
+    """
+    running = _text(root / "proc/sys/kernel/osrelease")
+    newest, faults = newest_kernel(root, running), []
+    disks = [path.name for path in (root / "boot").glob("initrd.img-*")]
+    if disks and not _size(root / ("boot/initrd.img-" + newest)):
+        faults.append("/boot/initrd.img-%s is missing or empty" % newest)
+    if (root / "lib/modules" / running).is_dir() and not (root / "lib/modules" / newest).is_dir():
+        faults.append("/lib/modules/%s is missing" % newest)
+    return faults
+
+
+def _size(path):
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def _numbers(match):
     return [int(part) for part in re.findall(r"\d+", match["rest"])]
 

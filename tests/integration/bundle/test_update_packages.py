@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.local.cache import Cache
+from appliance.builder.sources.apt import updates
 from appliance.builder.sources.apt.sources import AptTarget
 from appliance.builder.sources.apt.updates import (
     NodeUpdates,
@@ -107,6 +108,15 @@ def test_what_was_built_before_the_day_is_left_out_and_told(suites: Suites) -> N
     assert dict(fetched.details) == {"zlib": "2.0-1.1"}
     everything = fetch(suites, node(zlib="2.0-1", agent="4.0"), since=date(2020, 1, 1))
     assert versions(everything) == {"agent": "5.0", "zlib": "2.0-1.1"}
+
+
+def test_a_list_of_the_whole_archive_is_refused_before_anything_is_downloaded(
+    suites: Suites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updates, "MOST_UPDATES", 1, raising=False)
+    with pytest.raises(BundleRefused, match="node w1 lacks 2 updates, expected at most 1"):
+        fetch(suites, node(zlib="0", agent="0"))
+    assert versions(fetch(suites, node(agent="0"))) == {"agent": "5.0"}
 
 
 def test_the_day_of_a_package_is_read_from_the_package(suites: Suites, tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ MANIFEST = samples.desired(samples.site(gpu={})).manifest
             ("cuda-drivers-fabricmanager-525", "nvidia-fabricmanager-525", "nvidia-driver-525"),
             ("cuda-drivers-fabricmanager-525", "nvidia-driver-525", "nvidia-fabricmanager-525"),
         ),
+        # A power cut removed the metapackage already.
+        (
+            ("nvidia-driver-525", "libnvidia-gl-525", "libnvidia-extra-525"),
+            ("libnvidia-extra-525", "libnvidia-gl-525", "nvidia-driver-525"),
+        ),
         # A branch that no package of a driver names, and other makers' packages, stay.
         (("cuda-drivers-535", "libfoo-525", "nvidia-container-toolkit"), ()),
         (("cuda-drivers-525", "mytool-525"), ("cuda-drivers-525",)),
@@ -46,6 +51,16 @@ def test_only_packages_of_other_branches_are_replaced(
     assert MANIFEST is not None
     facts = NodeFacts({"schema": 1, "packages": {"installed": dict.fromkeys(installed, "1")}})
     assert replaced_packages(facts, MANIFEST) == gone
+
+
+def test_what_a_power_cut_left_half_removed_is_replaced_too() -> None:
+    assert MANIFEST is not None
+    packages = {
+        "installed": {"libnvidia-gl-525": "1"},
+        "broken": ["nvidia-dkms-525: half-configured", "dbus: unpacked"],
+    }
+    facts = NodeFacts({"schema": 1, "packages": packages})
+    assert replaced_packages(facts, MANIFEST) == ("libnvidia-gl-525", "nvidia-dkms-525")
 
 
 def seen(pods: tuple[Pod, ...] = (), **facts: Any) -> tuple[Any, Target]:

@@ -107,6 +107,19 @@ def test_a_release_is_written_into_the_site_only_where_one_was_typed() -> None:
     assert bench.chosen == ["k8s-1.23.5-r1"]
 
 
+def test_a_power_cut_that_left_the_old_driver_half_removed_is_no_end() -> None:
+    bench = Bench(workers=1)
+    bench.fails("w1", PlaybookFailed("w1: no answer"))
+    with pytest.raises(PlaybookFailed):
+        bench.upgrade()
+    installed = bench.rack.documents["w1"]["packages"]["installed"]
+    del installed["cuda-drivers-525"]
+    installed["nvidia-dkms-525"] = "525.60.13-1"
+    assert bench.upgrade().done
+    assert "nvidia-dkms-525" not in installed
+    assert bench.cordoned == []
+
+
 def test_a_node_that_fails_stays_out_the_rest_stops_and_the_same_command_goes_on() -> None:
     bench = Bench()
     bench.fails("w1", PlaybookFailed("w1: dkms did not build the driver"))

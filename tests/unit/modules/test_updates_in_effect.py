@@ -144,6 +144,39 @@ def test_a_newer_kernel_of_the_running_ones_line_is_a_reason_to_boot(
     assert machine.restarted == ([] if boots else ["rsyslog.service"])
 
 
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        ({}, "/boot/initrd.img-5.4.0-216-generic is missing or empty"),
+        ({"boot/initrd.img-5.4.0-216-generic": ""}, "is missing or empty"),
+        (
+            {"boot/initrd.img-5.4.0-216-generic": "cpio"},
+            "/lib/modules/5.4.0-216-generic is missing",
+        ),
+    ],
+)
+def test_a_machine_that_would_not_come_up_does_not_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, made: dict[str, str], fault: str
+) -> None:
+    machine.write(f"boot/initrd.img-{RUNNING}", "cpio")
+    machine.write(f"lib/modules/{RUNNING}/modules.dep", "")
+    machine.write("boot/vmlinuz-5.4.0-216-generic", "")
+    for name, text in made.items():
+        machine.write(name, text)
+    with pytest.raises(module.NoBoot, match=fault):
+        converge(machine, monkeypatch)
+    machine.write("boot/initrd.img-5.4.0-216-generic", "cpio")
+    machine.write("lib/modules/5.4.0-216-generic/modules.dep", "")
+    assert len(converge(machine, monkeypatch)["boot"]) == 1
+
+
+def test_a_machine_without_initial_ram_disks_boots(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.write("boot/vmlinuz-5.4.0-216-generic", "")
+    assert len(converge(machine, monkeypatch)["boot"]) == 1
+
+
 def test_a_package_that_asked_for_a_boot_is_named(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

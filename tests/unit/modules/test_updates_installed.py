@@ -36,6 +36,7 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, query: str = SAMPLE) -> None:
         self.query, self.rc = query, 0
         self.commands: list[list[str]] = []
+        self.environments: list[Any] = []
         self.held: list[str] = []
         monkeypatch.setattr(module, "runner", lambda _module: self.run)
         monkeypatch.setattr(module, "NodeJob", lambda *_args, **_more: self)
@@ -47,13 +48,14 @@ class Machine:
     def is_running(self) -> bool:
         return False
 
-    def run(self, argv: list[str], *_: Any, **__: Any) -> Any:
+    def run(self, argv: list[str], *more: Any, **__: Any) -> Any:
         if argv[0] == "dpkg-query":
             return 0, self.query, ""
         if argv[0] == "apt-mark":
             self.held += argv[2:]
             return 0, "", ""
         self.commands.append(argv)
+        self.environments.append(more[0])
         for word in argv:
             name, equals, version = word.partition("=")
             if equals:
@@ -71,6 +73,8 @@ def test_only_what_differs_is_installed_and_holds_stay(
     (command,) = machine.commands
     assert command[-2:] == ["install", "sample=2.0"]
     assert "--allow-change-held-packages" not in command
+    # What is not named stays, also where another package wants it newer.
+    assert machine.environments[0]["UPGRADES"] == " sample "
     # No policy file: services start again.
     assert command[2] == ""
     assert module.converge(Asked(sample="2.0"))["changed"] is False

@@ -55,6 +55,7 @@ def shown(patch: NodePatch) -> dict[str, Any]:
         "libraries": list(patch.libraries),
         "kernel": patch.kernel,
         "driver_kernel": patch.driver_kernel,
+        "no_driver": patch.no_driver,
         "driver_packages": dict(patch.driver_packages),
         "repair": patch.repair,
     }
@@ -158,6 +159,10 @@ def test_only_files_that_came_with_this_patch_are_told() -> None:
         ({"/": 50 * GIB, "/boot": 300_000_000}, {f"linux-image-{KERNEL}": "1"},
          ["w1: disk: found 300 MB free on /boot, expected 350 MB for packages on /boot"]),
         ({"/": 50 * GIB, "/boot": 300_000_000}, UPDATES, []),
+        # An image of the running kernel is made again, beside the old one.
+        ({"/": 50 * GIB, "/boot": 90_000_000}, {"intel-microcode": "2"},
+         ["w1: disk: found 90 MB free on /boot, expected 120 MB for packages on /boot"]),
+        ({"/": 50 * GIB, "/boot": 90_000_000}, UPDATES, []),
         ({"/var": 1}, UPDATES,
          ["w1: disk: found 0 MB free on /var, expected 502 MB for packages on /var",
           "w1: disk: found its free space was not read, expected 510 MB for packages on /"]),
@@ -168,6 +173,6 @@ def test_a_file_system_that_is_too_small_is_refused(
     free: dict[str, int], updates: dict[str, str], told: list[str]
 ) -> None:
     bundle = manifest(updates)
-    found = state(free_bytes=free)
+    found = state(free_bytes=free, packages={**state().packages, "intel-microcode": "1"})
     patch = plan_node(found, bundle)
     assert [one.sentence() for one in space_faults(found, patch, bundle)] == told

@@ -22,8 +22,8 @@ from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
-from tests import samples
-from tests.unit.patch.bench import INDEX, KERNEL, UPDATES, Bench, manifest, state
+from tests import samples, samples_gpu
+from tests.unit.patch.bench import INDEX, KERNEL, OLD_KERNEL, UPDATES, Bench, manifest, state
 from tests.unit.upgrade.rack import web
 
 WITH_KERNEL = {**UPDATES, f"linux-image-{KERNEL}": "5.4.0-216.236"}
@@ -148,6 +148,65 @@ def test_a_run_that_was_killed_after_the_packages_only_brings_the_node_back() ->
     assert bench.cordoned == []
 
 
+def gpu_bench() -> Bench:
+    """A worker with GPUs, the driver on the host, and a bundle with all that a new kernel needs."""
+    whole = samples_gpu.manifest_with_gpus(manifest(WITH_KERNEL))
+    parts = {f"linux-{part}-{KERNEL}": "5.4.0-216.236" for part in ("image", "modules", "headers")}
+    whole = replace(whole, packages={**whole.packages, **parts})
+    return Bench(workers=1, bundle=whole, gpu={"driver": "host", "kernels": [KERNEL]})
+
+
+def test_a_run_that_was_killed_before_the_driver_was_built_builds_it_before_the_boot() -> None:
+    bench = gpu_bench()
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: killed")
+    with pytest.raises(PlaybookFailed):
+        bench.patch(nodes=("w1",))
+    found = bench.rack.states["w1"]
+    assert isinstance(found, NodeState)
+    bench.rack.states["w1"] = replace(found, packages={**found.packages, **WITH_KERNEL})
+    plan = bench.patch(nodes=("w1",), dry_run=True).plan
+    assert (plan.refusals, plan.nodes["w1"].driver_kernel) == ((), KERNEL)
+    assert f"w1: kernel {KERNEL} is installed, and {OLD_KERNEL} runs" in plan.steps[-1].why
+
+
+def test_a_node_is_refused_that_would_boot_a_kernel_without_its_driver() -> None:
+    bench = gpu_bench()
+    without = {k: v for k, v in bench.manifest.packages.items() if KERNEL not in k}
+    bench.desired = replace(
+        bench.desired,
+        manifest=replace(
+            bench.manifest,
+            packages=without,
+            updates=manifest().updates,
+        ),
+    )
+    found = bench.rack.states["w1"]
+    assert isinstance(found, NodeState)
+    image = {f"linux-image-{KERNEL}": "5.4.0-216.236"}
+    bench.rack.states["w1"] = replace(found, packages={**found.packages, **image})
+    with pytest.raises(PreflightFailed, match="NVIDIA's driver cannot be built for it without"):
+        bench.patch(nodes=("w1",))
+    assert (bench.patched, bench.cordoned) == ([], [])
+
+
+def test_a_new_kernel_replaces_no_driver() -> None:
+    bench = gpu_bench()
+    bench.patch(nodes=("w1",))
+    given = bench.rack.hosts["w1"]["gpu_driver_packages"]
+    assert f"linux-headers-{KERNEL}" in given
+    assert [name for name in given if not name.startswith("linux-headers-")] == []
+
+
+def test_a_node_with_another_driver_than_the_bundles_is_refused() -> None:
+    bench = gpu_bench()
+    bench.rack.documents["w1"]["modules"]["nvidia_version"] = "525.60.13"
+    with pytest.raises(
+        PreflightFailed, match=r"driver 525\.60\.13, and 535\.183\.06 in the bundle"
+    ):
+        bench.patch(nodes=("w1",))
+    assert (bench.patched, bench.cordoned) == ([], [])
+
+
 def test_a_power_cut_of_dpkg_is_a_reason_of_its_own() -> None:
     bench = Bench(workers=1)
     found = bench.rack.states["w1"]
@@ -190,6 +249,36 @@ def test_no_second_control_plane_is_taken_out_while_a_member_is_sick() -> None:
     with pytest.raises(StepNotVerified, match="an unhealthy member"):
         bench.patch()
     assert len(bench.patched) == 1
+
+
+@pytest.mark.parametrize("sick_node", ["cp2", "cp3"])
+def test_a_control_plane_that_is_out_goes_on_though_its_own_member_is_away(
+    sick_node: str,
+) -> None:
+    bench = Bench(masters=3, workers=0)
+    assert bench.evidence is not None
+    bench.rack.fail_on["cp2"] = PlaybookFailed("cp2: dpkg was cut off")
+    with pytest.raises(PlaybookFailed):
+        bench.patch()
+    assert (bench.patched, bench.cordoned) == (["cp2"], ["cp2"])
+    well = bench.evidence.statuses
+
+    def until_it_is_whole(asked: object) -> tuple[EtcdStatus, ...] | Silence:
+        assert asked
+        found = well(bench.desired.site.control_plane)
+        if bench.patched != ["cp2"] or isinstance(found, Silence):
+            return found
+        return tuple(replace(one, healthy=one.node != sick_node) for one in found)
+
+    bench.evidence.statuses = until_it_is_whole  # type: ignore[method-assign]
+    if sick_node == "cp3":
+        with pytest.raises(PreflightFailed, match="cp3: etcd: found an unhealthy member"):
+            bench.patch()
+        assert bench.patched == ["cp2"]
+        return
+    assert bench.patch().done
+    assert bench.patched == ["cp2", "cp2", "cp3", "cp1"]
+    assert bench.cordoned == []
 
 
 def test_workers_alone_ask_nothing_of_etcd() -> None:

@@ -21,6 +21,8 @@ from appliance.model.bundle.installed import InstalledList, InstalledPackages
 from appliance.model.patch.kernels import is_of_a_kernel
 
 SECURITY = "-security"
+# A server has some hundred. A list of the whole archive in old versions would fill the disk.
+MOST_UPDATES = 3000
 # A .deb is an ar archive: 8 bytes, then 60 for each member, with the time at bytes 16 to 28.
 _AR = b"!<arch>\n"
 _TIME = slice(24, 36)
@@ -121,6 +123,7 @@ class NodeUpdates:
 
         Raises:
             BuildFailed: an archive cannot be reached, or a package cannot be downloaded.
+            BundleRefused: a node lacks more updates than any node can.
         """
         request = self._request
         with self._cache.alone("apt"):
@@ -157,7 +160,14 @@ class NodeUpdates:
             for node in self._request.installed.nodes
         }
         for node in kinds.values():
-            yield from apt.upgrades(node, architecture)
+            found = apt.upgrades(node, architecture)
+            if len(found) > MOST_UPDATES:
+                raise BundleRefused(
+                    f"node {node.node} lacks {len(found)} updates, expected at most {MOST_UPDATES}",
+                    hint=f"see what it says of its packages: appliance node ssh {node.node} -- "
+                    "dpkg -l; then write the list again: appliance site packages --out FILE",
+                )
+            yield from found
 
 
 def built(deb: Path) -> date:

@@ -32,6 +32,24 @@ if TYPE_CHECKING:
 # The reason of a maintenance that an upgrade of the GPU stack began; the target follows.
 REASON: Final = "GPU upgrade to "
 UNIT: Final = "nvidia-fabricmanager"
+# Packages whose names end with the branch of the driver that they are a part of.
+_BRANCHED: Final = tuple(
+    f"{part}-"
+    for part in (
+        FABRIC_MANAGER,
+        "nvidia-driver",
+        "nvidia-dkms",
+        "nvidia-kernel-common",
+        "nvidia-kernel-source",
+        "nvidia-compute-utils",
+        "nvidia-utils",
+        "libnvidia-compute",
+        "libnvidia-common",
+        "libnvidia-cfg1",
+        "libnvidia-gl",
+        "xserver-xorg-video-nvidia",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -208,11 +226,13 @@ def replaced_packages(facts: NodeFacts, manifest: BundleManifest) -> tuple[str, 
     end: ``nvidia-driver-535``, ``libnvidia-compute-535``, ``nvidia-fabricmanager-535``.
     """
     driver = bundled_driver(manifest)
-    installed = facts.at("packages.installed") or {}
+    # A power cut in the middle leaves some half removed, and the metapackages gone.
+    broken = [str(one).partition(":")[0] for one in facts.at("packages.broken") or ()]
+    installed = {*(facts.at("packages.installed") or {}), *broken}
     if driver is None:
         return ()
     branches = {name.removeprefix(DRIVER) for name in installed if name.startswith(DRIVER)}
-    branches |= {n.rpartition("-")[2] for n in installed if n.startswith(FABRIC_MANAGER + "-")}
+    branches |= {n for n in installed if n.startswith(_BRANCHED) and n[-3:].isdigit()}
     branches = {one.rpartition("-")[2] for one in branches} - {driver.package.rpartition("-")[2]}
     return tuple(sorted(n for n in installed if n.rpartition("-")[2] in branches and _is_driver(n)))
 
