@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from appliance.adapters.local.plain_files import read_plain
-from appliance.adapters.local.state_files import COMMITTABLE, replace_file
-from appliance.errors import BundleRefused, Refused
+from appliance.adapters.bundle.lists import read_list, write_list
+from appliance.errors import BundleRefused
 from appliance.model.bundle.carry.have import HaveList
-from appliance.model.documents.strict_json import MOST_BYTES
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
@@ -21,14 +19,7 @@ def read_have(path: Path) -> HaveList:
     Raises:
         BundleRefused: it cannot be read, or is not such a list.
     """
-    try:
-        content = read_plain(path, most_bytes=MOST_BYTES, follow=True)
-    except OSError as error:
-        raise BundleRefused(
-            f"the list {path} cannot be read: {error.strerror or error}",
-            hint="name the file that 'appliance bundle have' wrote",
-        ) from error
-    return HaveList.parse(content, str(path))
+    return read_list(path, HaveList.parse, "bundle have")
 
 
 def write_have(path: Path, held: HaveList) -> None:
@@ -37,21 +28,7 @@ def write_have(path: Path, held: HaveList) -> None:
     Raises:
         Refused: the file is something else, or cannot be written.
     """
-    if path.exists() or path.is_symlink():
-        try:
-            read_have(path)
-        except BundleRefused as error:
-            raise Refused(
-                f"{path} is there and holds something else; nothing was written",
-                hint="name another file with --out",
-            ) from error
-    try:
-        replace_file(path, held.text(), mode=COMMITTABLE)
-    except OSError as error:
-        raise Refused(
-            f"{path} cannot be written: {error.strerror or error}",
-            hint="name another file with --out",
-        ) from error
+    write_list(path, held.text(), read_have)
 
 
 def mirrored_list(desired: Desired) -> HaveList:
