@@ -69,7 +69,7 @@ def upgrade(
     request = replace(request, desired=without_left_out(request))
 
     def look(etcd: Etcd) -> Seen:
-        observed = observe_patiently(request, session)
+        observed = observe_patiently(request.desired.site.nodes, session, "nothing can be upgraded")
         mark = mark_of(observed.cluster)
         found = situation(request, whole, observed, mark, etcd)
         return Seen(observed, mark, plan_upgrade(request.options, found, request.hops))

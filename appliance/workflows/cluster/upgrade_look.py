@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,7 @@ from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import look_patiently, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
+    from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
     from appliance.model.state.upgrade import UpgradeMark
@@ -128,22 +128,27 @@ def without_left_out(request: UpgradeRequest) -> Desired:
     return replace(request.desired, site=replace(site, nodes=nodes), upgrading=release)
 
 
-def observe_patiently(request: UpgradeRequest, session: Session) -> Observed:
-    """Look at every node and the API, which may be away for a while.
+def observe_patiently(nodes: Sequence[Node], session: Session, what: str) -> Observed:
+    """Look at nodes and the API, which may be away for a while.
+
+    Args:
+        nodes: those that are looked at.
+        session: the ports of the site.
+        what: is not to be had without an API, e.g. ``nothing can be upgraded``.
 
     Raises:
         NodeUnreachable: no API server answers, or a node told too little of itself.
     """
     patience = Patience(session.clock, API_SECONDS)
     while True:
-        look = look_patiently(session.nodes, request.desired.site.nodes)
+        look = look_patiently(session.nodes, nodes)
         cluster = session.cluster.read(look.node_facts)
         if isinstance(cluster, Cluster):
             require_evidence(look.node_facts)
             return Observed(look.node_facts, cluster, look.faults)
         if patience.is_over():
             raise NodeUnreachable(
-                "no Kubernetes API server answers: nothing can be upgraded",
+                f"no Kubernetes API server answers: {what}",
                 hint="see what is wrong: appliance status",
             )
         session.observer.note("no API server answers; waiting for it")

@@ -1,18 +1,18 @@
 """A batch of nodes: out of service, renewed, and back, by the code of maintain and return.
 
-What must not be here: which nodes are a batch (:mod:`appliance.model.upgrade.plan`).
+What must not be here: which nodes are a batch, or what is renewed. An upgrade of Kubernetes and a
+patch of packages say both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from appliance.errors import ApplianceError, LeaseLost
 from appliance.model.node.drain import forecast
 from appliance.model.state.nodes.maintenance import Maintenance, timestamp
-from appliance.model.state.upgrade import REASON
 from appliance.workflows.node.maintain import node_maintain
 from appliance.workflows.node.maintenance.again import MaintainRequest
 from appliance.workflows.node.maintenance.marks import Marks
@@ -23,35 +23,51 @@ if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
-    from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.workflows.session.session import Session
 
 # How long a PodDisruptionBudget may hold up one node of an upgrade.
 BUDGET_SECONDS: Final = 300.0
 
 
+class Batch(Protocol):
+    """A step that names its nodes."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names, in order."""
+
+
+Step = TypeVar("Step", bound=Batch)
+
+
 @dataclass(frozen=True)
-class Batches:
+class Batches(Generic[Step]):
     """How batches of nodes are renewed.
 
     Attributes:
-        desired: with the release of the step, without the nodes that are left out.
-        to: the release at the end of the path; it is the reason of each maintenance.
-        converge: runs the plays of a step on its nodes.
+        desired: with what the step brings, without the nodes that are left out.
+        reason: of each maintenance.
+        is_ours: whether a maintenance with this reason is of such a command.
+        converge: runs the plays of a step on its nodes, and verifies them.
         is_renewed: whether a node has what the step brings.
         guard: makes sure that the site is ours still.
+        acknowledged: names of facts that may differ when a node returns.
+        has_way_back: whether ``--back`` may take a failed node back.
     """
 
     desired: Desired
-    to: str
+    reason: str
+    is_ours: Callable[[str], bool]
     run: Run
     session: Session
-    converge: Callable[[UpgradeStep], None]
+    converge: Callable[[Step], None]
     is_renewed: Callable[[str], bool]
     guard: Callable[[], object]
     allow_outage: bool = False
+    acknowledged: frozenset[str] = frozenset()
+    has_way_back: bool = False
 
-    def carry_out(self, step: UpgradeStep) -> None:
+    def carry_out(self, step: Step) -> None:
         """Take the nodes out, renew them, and bring them back.
 
         Raises:
@@ -81,11 +97,15 @@ class Batches:
                 left.append(name)
         if error is not None:
             words = f"{', '.join(left)} stays out of service" if left else "every node is back"
-            back = f"; where there is a way back: --back {left[0]}" if left else ""
-            error.details = (*error.details, f"{words}; {AGAIN}{back}")
+            error.details = (*error.details, f"{words}; {AGAIN}{self._way_back(left)}")
             raise error
 
-    def _empty(self, step: UpgradeStep) -> None:
+    def _way_back(self, left: Sequence[str]) -> str:
+        if not left or not self.has_way_back:
+            return ""
+        return f"; where there is a way back: --back {left[0]}"
+
+    def _empty(self, step: Step) -> None:
         """Cordon the batch, so that no pod moves twice; then empty one node after the other.
 
         Where that fails the nodes that this run took out are given back: nothing was changed there.
@@ -123,7 +143,7 @@ class Batches:
                 phase="cordon",
                 cordoned=not view.unschedulable,
                 tainted=False,
-                reason=REASON + self.to,
+                reason=self.reason,
             )
             Marks(self.session.drain, self.guard, name, None).write(mark, cordon=True)
 
@@ -133,7 +153,7 @@ class Batches:
             self.desired.site,
             self.desired.site.node(name),
             self.run,
-            reason=REASON + self.to,
+            reason=self.reason,
             mode="cordon",
             allow_outage=self.allow_outage or not outages(view),
             budget_seconds=BUDGET_SECONDS,
@@ -141,14 +161,15 @@ class Batches:
         node_maintain(request, self.session, lambda *_: True)
 
     def _bring_back(self, name: str) -> None:
-        request = ReturnRequest(self.desired, self.desired.site.node(name), self.run)
+        node = self.desired.site.node(name)
+        request = ReturnRequest(self.desired, node, self.run, acknowledged=self.acknowledged)
         node_return(request, self.session, lambda *_: True)
 
     def _give_back(self, name: str) -> str:
         """Undo the marks of a node on which nothing was changed yet; why not, or empty."""
         try:
             mark = self.session.drain.view(name).maintenance
-            if mark is not None and mark.reason.startswith(REASON):
+            if mark is not None and self.is_ours(mark.reason):
                 marks = Marks(self.session.drain, self.guard, name, mark)
                 marks.clear(uncordon=mark.cordoned)
         except ApplianceError as error:

@@ -19,7 +19,7 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_RUNTIME, KUBERNETES_UPGRADE
 from appliance.model.state.nodes.maintenance import timestamp
 from appliance.model.state.observed import Observed
-from appliance.model.state.upgrade import ANNOTATION, UpgradeMark, mark_of
+from appliance.model.state.upgrade import ANNOTATION, REASON, UpgradeMark, mark_of
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.inventory import upgrade_inventory
 from appliance.model.upgrade.moves.runtime import with_runtimes
@@ -255,18 +255,20 @@ class UpgradeRun:
         else:
             self._batches(step).carry_out(step)
 
-    def _batches(self, step: UpgradeStep) -> Batches:
+    def _batches(self, step: UpgradeStep) -> Batches[UpgradeStep]:
         # Until its kubelet is renewed, a node that returns runs the release before.
         lagging = frozenset(step.nodes) if step.kind == "runtime" else frozenset()
         return Batches(
             replace(self._desired, lagging=lagging),
-            self._request.options.to,
+            REASON + self._request.options.to,
+            lambda reason: reason.startswith(REASON),
             self._request.run,
             self._session,
             self._change_runtimes if step.kind == "runtime" else self._renew_nodes,
             lambda name: self._is_renewed(step, name),
             self._recorder.begin,
             self._request.allow_outage,
+            has_way_back=True,
         )
 
     def _mirror(self) -> None:

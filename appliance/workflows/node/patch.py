@@ -22,7 +22,7 @@ from appliance.errors import (
 from appliance.model.patch.inventory import patch_inventory
 from appliance.model.patch.plan import PatchPlan, PatchStep, gpu_of
 from appliance.model.patch.proof import newly_kept, open_points
-from appliance.model.patch.state import NodeState
+from appliance.model.patch.state import REASON, NodeState
 from appliance.model.patch.window import PACKAGES
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
@@ -32,9 +32,9 @@ from appliance.model.state.observed import Observed
 from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
+from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.node.patch_look import PatchRequest, PatchResult, etcd_gates, look
-from appliance.workflows.node.patch_nodes import PatchBatches
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
@@ -49,6 +49,8 @@ COMMAND: Final = "node patch"
 # After a boot the kubelet, etcd and the API server of a node come up within minutes.
 PATIENCE_SECONDS: Final = 900.0
 POLL_SECONDS: Final = 5.0
+# The kernel is another one afterwards, which the patch itself verifies.
+CHANGED: Final = frozenset({"kernel"})
 
 
 def node_patch(
@@ -101,14 +103,17 @@ class _Run:
         self._observed = observed
         self._recorder = Recorder(request.run, session)
         self._kept: tuple[str, ...] = ()
-        self._batches = PatchBatches(
+        self._batches = Batches(
             request.desired,
+            REASON,
+            lambda reason: reason == REASON,
             request.run,
             session,
             self._converge,
             self._is_patched,
             self._recorder.begin,
             request.allow_outage,
+            CHANGED,
         )
 
     @property

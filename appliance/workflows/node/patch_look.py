@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import NodeUnreachable
 from appliance.model.components.gpu.driver import bundled_driver, host_driver
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.patch.node import NodePatch
@@ -32,8 +31,7 @@ from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Evidence
 from appliance.model.upgrade.points.etcd import etcd
 from appliance.model.upgrade.points.gate import Gate, stopping
-from appliance.workflows.session.patience import Patience
-from appliance.workflows.session.survey import look_patiently, require_evidence
+from appliance.workflows.cluster.upgrade_look import observe_patiently
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Run
     from appliance.workflows.session.session import Session
 
-# How long the API may be away before a run: another one may just have booted its only node.
-API_SECONDS: Final = 90.0
-POLL_SECONDS: Final = 10.0
 _CURE: Final = {
     "refuses": "to continue anyway: --allow-outage",
     "blocks": "ask its owner for one more replica or another budget",
@@ -101,7 +96,8 @@ def look(request: PatchRequest, session: Session) -> tuple[Observed, PatchResult
         NodeUnreachable: no API server answers, or a node told too little of itself.
     """
     site = request.desired.site
-    observed = _observe(request, session)
+    nodes = request.desired.site.nodes
+    observed = observe_patiently(nodes, session, "no node can be taken out of service")
     states = session.packages.read(patched_nodes(site))
     plan = plan_patch(
         site, request.desired.manifest, request.options, _situation(request, observed, states)
@@ -131,23 +127,6 @@ def etcd_gates(site: Site, session: Session, steps: tuple[PatchStep, ...]) -> tu
     if asked is None or not any(step.control_plane for step in steps):
         return ()
     return etcd(site, Evidence(etcd=asked.statuses(site.control_plane)))
-
-
-def _observe(request: PatchRequest, session: Session) -> Observed:
-    patience = Patience(session.clock, API_SECONDS)
-    while True:
-        seen = look_patiently(session.nodes, request.desired.site.nodes)
-        cluster = session.cluster.read(seen.node_facts)
-        if isinstance(cluster, Cluster):
-            require_evidence(seen.node_facts)
-            return Observed(seen.node_facts, cluster, seen.faults)
-        if patience.is_over():
-            raise NodeUnreachable(
-                "no Kubernetes API server answers: no node can be taken out of service",
-                hint="see what is wrong: appliance status",
-            )
-        session.observer.note("no API server answers; waiting for it")
-        session.clock.sleep(POLL_SECONDS)
 
 
 def _situation(
