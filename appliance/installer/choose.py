@@ -6,31 +6,30 @@ its autoinstall document becomes FILE, and its early commands run. ``/sys`` is t
 """
 
 import json
-import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any, Dict, List, Set, Tuple
 
 SYS = "/sys"
 
 
-def text(path):
+def text(path: Path) -> str:
     """A short file, stripped; empty where there is none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read(200).strip()
+        return path.read_bytes()[:200].decode("utf-8", "replace").strip()
     except OSError:
         return ""
 
 
-def machine(sys_folder):
+def machine(sys_folder: str) -> Tuple[str, Set[str]]:
     """The serial and the MACs of this machine."""
-    serial = text(os.path.join(sys_folder, "class/dmi/id/product_serial"))
-    folder = os.path.join(sys_folder, "class/net")
-    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    return serial, {text(os.path.join(folder, name, "address")).lower() for name in names}
+    serial = text(Path(sys_folder, "class/dmi/id/product_serial"))
+    ports = Path(sys_folder, "class/net").glob("*/address")
+    return serial, {text(port).lower() for port in ports}
 
 
-def fitting(index, serial, macs):
+def fitting(index: List[Dict[str, Any]], serial: str, macs: Set[str]) -> List[Dict[str, Any]]:
     """The seeds that are for this machine."""
     return [
         one
@@ -39,24 +38,21 @@ def fitting(index, serial, macs):
     ]
 
 
-def main(argv, sys_folder=SYS):
+def main(argv: List[str], sys_folder: str = SYS) -> int:
     """Run; 1 says that nothing may be installed, with the reason on stderr."""
     folder, file = argv
-    with open(os.path.join(folder, "index.json"), encoding="utf-8") as handle:
-        index = json.load(handle)
+    index = json.loads(Path(folder, "index.json").read_text("utf-8"))
     serial, macs = machine(sys_folder)
     found = fitting(index, serial, macs)
     if len(found) != 1:
         sys.stderr.write(
-            "not installed: %d of %d seeds are for the machine with the serial %s and the MACs %s\n"
+            "not installed: %d of %d seeds are for the machine with serial %s and MACs %s\n"
             % (len(found), len(index), serial or "unknown", ", ".join(sorted(macs)))
         )
         return 1
-    with open(os.path.join(folder, found[0]["name"], "autoinstall.json"), encoding="utf-8") as one:
-        document = json.load(one)
-    with open(file, "w", encoding="utf-8") as handle:
-        json.dump(document, handle)
-    for command in document["early-commands"]:
+    chosen = Path(folder, found[0]["name"], "autoinstall.json").read_text("utf-8")
+    Path(file).write_text(chosen, "utf-8")
+    for command in json.loads(chosen)["early-commands"]:
         if subprocess.run(command, check=False).returncode:
             return 1
     return 0

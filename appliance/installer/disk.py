@@ -8,11 +8,15 @@ system labelled UNFINISHED shows that an earlier try of ours stopped on it.
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
 
 COLUMNS = "NAME,TYPE,SERIAL,FSTYPE,LABEL,PTTYPE,MOUNTPOINT"
 
 
-def refusal(disks, serial, keep, unfinished):
+def refusal(
+    disks: List[Dict[str, Any]], serial: str, keep: bool, unfinished: str
+) -> Tuple[str, str]:
     """The path of the disk and "", or "" and why there is none."""
     found = [one for one in disks if one.get("type") == "disk" and one.get("serial") == serial]
     if len(found) != 1:
@@ -39,7 +43,7 @@ def refusal(disks, serial, keep, unfinished):
     return path, ""
 
 
-def below(device, depth=0):
+def below(device: Dict[str, Any], depth: int = 0) -> List[Dict[str, Any]]:
     """A device and all that stands on it, each with its depth."""
     found = [dict(device, depth=depth)]
     for child in device.get("children") or ():
@@ -47,7 +51,7 @@ def below(device, depth=0):
     return found
 
 
-def main(argv):
+def main(argv: List[str]) -> int:
     """Run; 1 says that nothing may be installed, with the reason on stderr."""
     serial, mode, file, placeholder, unfinished = argv
     said = subprocess.run(
@@ -57,14 +61,12 @@ def main(argv):
     if why:
         sys.stderr.write("not installed: %s\n" % why)
         return 1
-    with open(file, encoding="utf-8") as handle:
-        text = handle.read()
+    text = Path(file).read_text("utf-8")
     if text.count(placeholder) < 1:
         sys.stderr.write("not installed: %s does not ask for a disk\n" % file)
         return 1
     # The early command itself names the placeholder too; it does not run a second time.
-    with open(file, "w", encoding="utf-8") as handle:
-        handle.write(text.replace(placeholder, path))
+    Path(file).write_text(text.replace(placeholder, path), "utf-8")
     return 0
 
 

@@ -8,20 +8,21 @@ import json
 import sys
 import time
 import urllib.request
+from pathlib import Path
+from typing import List
 
 TRIES, SECONDS, MOST = 6, 10, 4000
 
 
-def last(path):
+def last(path: str) -> str:
     """The end of a file; what cannot be read is said in its place."""
     try:
-        with open(path, "rb") as handle:
-            return handle.read()[-MOST:].decode("utf-8", "replace")
+        return Path(path).read_bytes()[-MOST:].decode("utf-8", "replace")
     except OSError as error:
         return "no %s: %s" % (path, error.strerror)
 
 
-def main(argv):
+def main(argv: List[str]) -> int:
     """Send the report; always 0."""
     url, event, path = argv
     body = json.dumps({"appliance": event, "text": last(path)}).encode()

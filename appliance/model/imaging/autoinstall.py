@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from appliance.model.imaging import netplan
 from appliance.model.site.imaging_settings import Mirror, PublicKey
@@ -122,25 +122,26 @@ class Storage(Strict):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """One disk; each action names what stands before it; what takes the rest is the last."""
+        """Each action names what stands before it; one disk is written, ``/`` is mounted once."""
         known: set[str] = set()
-        full: set[str] = set()
         for action in self.config:
-            for name in _named(action):
-                if name not in known:
-                    raise ValueError(f"{action.id} names {name}, which is not before it")
-            if isinstance(action, Partition):
-                if action.device in full:
-                    raise ValueError(f"{action.id} comes after what takes the rest of the disk")
-                full |= {action.device} if action.size == -1 else set()
-            if action.id in known:
-                raise ValueError(f"two actions are named {action.id}")
+            missing = [name for name in _named(action) if name not in known]
+            if missing or action.id in known:
+                raise ValueError(f"{action.id} comes twice, or before {missing}")
             known.add(action.id)
         if sum(isinstance(action, Disk) for action in self.config) != 1:
             raise ValueError("exactly one disk is written")
         mounts = [action.path for action in self.config if isinstance(action, Mount)]
         if mounts.count("/") != 1 or len(mounts) != len(set(mounts)):
             raise ValueError("/ is mounted once, and no other folder twice")
+        return self
+
+    @model_validator(mode="after")
+    def _rest_last(self) -> Self:
+        """What takes the rest of the disk is its last partition."""
+        sizes = [action.size for action in self.config if isinstance(action, Partition)]
+        if -1 in sizes[:-1]:
+            raise ValueError("a partition comes after what takes the rest of the disk")
         return self
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         BondMode,
         Firmware,
         Kernel,
+        NodeImaging,
         StorageProfile,
     )
     from appliance.model.site.settings import Node, Site
@@ -123,15 +124,9 @@ def image_of(site: Site, node: Node) -> NodeImage | str:
         return "group_vars/all/site.yml has no section imaging"
     if own is None:
         return f"{where} has no section imaging with the disk_serial of the disk to install to"
-    if own.bond is None and node.mac is None:
-        return f"{where} has neither mac nor imaging.bond: the port of its address is unknown"
-    if own.bond is not None and node.mac is not None and node.mac not in own.bond.macs:
-        return f"{where}: mac is not one of imaging.bond.macs"
     gateway = own.gateway or common.gateway
-    if gateway is not None and gateway not in node.address.network:
-        return f"{where}: the gateway {gateway} is outside of {node.address.network}"
-    if gateway == node.address.ip:
-        return f"{where}: the gateway {gateway} is the node's own address"
+    if fault := _port_fault(node, own) or _gateway_fault(node, gateway):
+        return f"{where}{fault}"
     macs = own.bond.macs if own.bond else (node.mac,)
     return NodeImage(
         name=node.name,
@@ -152,6 +147,20 @@ def image_of(site: Site, node: Node) -> NodeImage | str:
         kernel=own.kernel or common.kernel,
         apt_mirror=common.apt_mirror,
     )
+
+
+def _port_fault(node: Node, own: NodeImaging) -> str:
+    if own.bond is None and node.mac is None:
+        return " has neither mac nor imaging.bond: the port of its address is unknown"
+    if own.bond is not None and node.mac is not None and node.mac not in own.bond.macs:
+        return ": mac is not one of imaging.bond.macs"
+    return ""
+
+
+def _gateway_fault(node: Node, gateway: IPv4Address | None) -> str:
+    if gateway is None or (gateway in node.address.network and gateway != node.address.ip):
+        return ""
+    return f": the gateway {gateway} is the node's own address, or outside of its LAN"
 
 
 def shared(images: Iterable[NodeImage]) -> tuple[str, ...]:
