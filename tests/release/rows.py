@@ -68,6 +68,15 @@ ROWS = (
         ("appliance/releases", "appliance/adapters", "tests/integration"),
     ),
     Row(
+        "seeds",
+        "every seed of a bare server passes cloud-init's schema, every network netplan itself",
+        ("tests/integration/test_seeds.py",),
+        (
+            *("appliance/model/imaging", "appliance/installer", "hardware"),
+            *("tests/integration/test_seeds.py", "tests/unit/imaging", "tests/data/imaging"),
+        ),
+    ),
+    Row(
         "molecule",
         "the scenarios of roles that are not in every run",
         ("tests/molecule",),

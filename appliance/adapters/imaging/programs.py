@@ -13,5 +13,7 @@ _FOLDER: Final = Path(appliance.installer.__file__).parent
 
 def installer_programs() -> Programs:
     """As they stand in :mod:`appliance.installer`."""
-    texts = {name: (_FOLDER / f"{name}.py").read_text("utf-8") for name in ("disk", "report", "choose")}
+    texts = {
+        name: (_FOLDER / f"{name}.py").read_text("utf-8") for name in ("disk", "report", "choose")
+    }
     return Programs(**texts)

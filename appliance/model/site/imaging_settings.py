@@ -27,6 +27,7 @@ _KEY_TYPES: Final = frozenset({
     *("sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com"),
 })  # fmt: skip
 _KEY: Final = re.compile(r"(?P<type>\S+) (?P<blob>[A-Za-z0-9+/]{40,2400}={0,2})(?: (?P<note>.*))?")
+_MOST_KEYS: Final = 20
 _NOTE: Final = re.compile(r"[A-Za-z0-9@._+: -]{0,100}")
 # As lsblk prints it. No blanks, no wildcards, nothing that a shell reads.
 _SERIAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{3,63}")
@@ -89,6 +90,15 @@ def _mirror(value: object) -> str:
     )
 
 
+def _some_keys(value: object) -> object:
+    if isinstance(value, list | tuple) and not 1 <= len(value) <= _MOST_KEYS:
+        raise wrong(
+            f"{len(value)} keys, expected 1 to {_MOST_KEYS}: without one nobody could log in",
+            "write the public keys of those who install and operate this site",
+        )
+    return value
+
+
 DiskSerial = Annotated[str, BeforeValidator(_disk_serial)]
 PublicKey = Annotated[str, BeforeValidator(_public_key)]
 Mirror = Annotated[str, BeforeValidator(_mirror)]
@@ -98,7 +108,7 @@ VlanId = Annotated[StrictInt, Field(ge=1, le=4094)]
 class Imaging(Settings):
     """How ``node image`` installs Ubuntu on bare servers."""
 
-    authorized_keys: Annotated[tuple[PublicKey, ...], Field(min_length=1, max_length=20)]
+    authorized_keys: Annotated[tuple[PublicKey, ...], BeforeValidator(_some_keys)]
     """Public SSH keys that may log in; nobody logs in with a password."""
     gateway: Address | None = None
     """The nodes' default gateway; null: none, which an air-gapped LAN may have."""

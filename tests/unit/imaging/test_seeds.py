@@ -37,7 +37,9 @@ def test_a_seed_of_each_model_is_as_recorded(model: str) -> None:
     for name in ("disk", "report"):
         program = getattr(bench.PROGRAMS, name)
         for indent in (4, 6):
-            block = "".join(f"{' ' * indent}{line}".rstrip() + "\n" for line in program.splitlines())
+            block = "".join(
+                f"{' ' * indent}{line}".rstrip() + "\n" for line in program.splitlines()
+            )
             text = text.replace(block, f"{' ' * indent}PROGRAM {name}.py\n")
     golden.agree("imaging/seeds", model, text)
 
