@@ -251,12 +251,6 @@ class Autoinstall(Strict):
     shutdown: Literal["poweroff"] = "poweroff"
 
 
-class CloudConfig(Strict):
-    """NoCloud's user-data: the installer's part, and nothing for the live system."""
-
-    autoinstall: Autoinstall
-
-
 class MetaData(Strict):
     """NoCloud's meta-data."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from appliance.model.imaging.autoinstall import DISK_TO_FIND
+from appliance.model.imaging.autoinstall import DISK_TO_FIND, NO_PASSWORD
 
 Document = Mapping[str, Any]
 
@@ -178,7 +178,7 @@ RULES: Final = (
         "sshd takes no password, and no password fits the user",
         "subiquity 20.04.3, subiquity/models/subiquity.py: ssh_pwauth, lock-passwd False",
         lambda document: (
-            document["ssh"]["allow-pw"] is False and document["identity"]["password"] in "*!"
+            document["ssh"]["allow-pw"] is False and document["identity"]["password"] == NO_PASSWORD
         ),
     ),
     Rule(

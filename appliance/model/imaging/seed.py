@@ -23,7 +23,6 @@ from appliance.model.imaging.autoinstall import (
     LABEL_UNFINISHED,
     Apt,
     Autoinstall,
-    CloudConfig,
     Flavor,
     Identity,
     MetaData,
@@ -143,12 +142,11 @@ def render(
         error_commands=((*report, "failed", _LOG),),
     )
     document = autoinstall.plain()
-    body = CloudConfig(autoinstall=autoinstall).plain()
     return Seed(
         name=image.name,
         serial=image.machine_serial,
         macs=image.macs,
-        user_data=_CLOUD_CONFIG + dump(body),
+        user_data=_CLOUD_CONFIG + dump({"autoinstall": document}),
         meta_data=dump(
             MetaData(
                 instance_id=f"{image.name}-{digest(document, token)}", local_hostname=image.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ DISK: Final = "disk"
 _ROOT_BESIDE_VAR: Final = "100G"
 
 
+@functools.cache
 def storage(profile: StorageProfile, firmware: Firmware) -> Storage:
     """The actions of one profile, for servers that boot by this firmware."""
     disk = Disk(id=DISK, grub_device=firmware == "bios")

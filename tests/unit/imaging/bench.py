@@ -27,13 +27,12 @@ TOKEN = "5e" * 16
 
 def site(common: dict[str, Any] | None = None, own: dict[str, Any] | None = None) -> Site:
     """The sample site of tests, whose worker w1 is to be imaged."""
-    found = samples.site(
-        **{
-            "imaging": {"authorized_keys": [KEY], **(common or {})},
-            "dns_servers": ["198.18.7.3"],
-            "network": {"mtu": 9000},
-        }
-    )
+    asked: dict[str, Any] = {
+        "imaging": {"authorized_keys": [KEY], **(common or {})},
+        "dns_servers": ["198.18.7.3"],
+        "network": {"mtu": 9000},
+    }
+    found = samples.site(**asked)
     imaging = NodeImaging.model_validate({"disk_serial": "S4EWNX0R501234", **(own or {})})
     nodes = tuple(
         replace(node, imaging=imaging, mac=None if imaging.bond else "00:00:5e:00:53:21")
