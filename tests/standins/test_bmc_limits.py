@@ -18,7 +18,7 @@ import pytest
 
 from appliance.adapters.hardware import redfish, redfish_limits
 from appliance.adapters.hardware.redfish import RedfishBmcs
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.state.facts.identity import MachineIdentity
 from tests import samples
 from tests.standins.simulated_bmcs import ADDRESS, LOGIN, certificate

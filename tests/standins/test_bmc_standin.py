@@ -19,7 +19,7 @@ import pytest
 
 from appliance.adapters.hardware.redfish import RedfishBmcs
 from appliance.errors import ConfigError
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.site.settings import Node
 from appliance.model.state.facts.identity import identity
 from tests.standins import simulated_bmcs

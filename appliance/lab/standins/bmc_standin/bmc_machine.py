@@ -177,7 +177,8 @@ class Machine:
             self._resources[system]["PowerState"] = "Off"
         if (order == "On" and not was_on) or (order in RESTART and was_on):
             self._start(system)
-        self._reported[system] = before, self._clock() + quirks.power_seconds
+        if self._power(system) != before or order in RESTART:
+            self._reported.setdefault(system, (before, self._clock() + quirks.power_seconds))
         return 204, {}
 
     def _start(self, system: str) -> None:
@@ -225,7 +226,10 @@ class Machine:
         if self.quirks.power_says is not None:
             return self.quirks.power_says
         before, until = self._reported.get(system, ("", 0.0))
-        return before if before and self._clock() < until else self._power(system)
+        if before and self._clock() < until:
+            return before
+        self._reported.pop(system, None)
+        return self._power(system)
 
     def _insert(self, path: str, body: dict[str, Any]) -> Answer:
         quirks, medium = self.quirks, self._resources[path]
