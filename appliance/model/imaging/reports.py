@@ -19,6 +19,9 @@ _MOST_VALUES: Final = 400
 _MOST_SHOWN: Final = 200
 _HOST_KEY: Final = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}(=|==)?")
 
+# Names of events: Subiquity's install step, and curtin's commands, which it starts.
+_WRITING: Final = ("subiquity/Install/", "cmd-install", "standin/write")
+
 Kind = Literal["progress", "installed", "failed"]
 
 
@@ -30,11 +33,14 @@ class Report:
         kind: what it says.
         text: one line without control characters: what is being done, or why it failed.
         host_key: of the installed system, type and base64; only with ``installed``.
+        writes: it comes from the part that writes the disk, which begins only once the early
+            command took the disk.
     """
 
     kind: Kind
     text: str = ""
     host_key: str = ""
+    writes: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,13 @@ class Heard:
         last: of its reports, the latest one's text; empty before the first.
         host_key: once it is installed.
         failure: why it failed; empty while it did not.
+        writes: its disk is being written, or was.
     """
 
     last: str = ""
     host_key: str = ""
     failure: str = ""
+    writes: bool = False
 
     def and_then(self, report: Report) -> Heard:
         """With one more. The first host key stays: a second machine may have the token."""
@@ -57,6 +65,7 @@ class Heard:
             report.text or self.last,
             self.host_key or report.host_key,
             self.failure or (report.text or "no reason" if report.kind == "failed" else ""),
+            self.writes or report.writes,
         )
 
 
@@ -77,7 +86,8 @@ def read_report(content: bytes) -> Report:
     text = _line(said if isinstance(said, str) and said else document["name"])
     failed = document["event_type"] == "finish" and document.get("result") == "FAIL"
     # A part may fail and be tried again: the installer's last word is the error command's.
-    return Report("progress", f"failed: {text}" if failed else text)
+    writes = document["name"].startswith(_WRITING)
+    return Report("progress", f"failed: {text}" if failed else text, writes=writes)
 
 
 def _ours(document: Mapping[str, Any]) -> Report:

@@ -189,6 +189,20 @@ def test_what_is_no_report_is_refused(document: Any) -> None:
         read_report(json.dumps(document).encode())
 
 
+@pytest.mark.parametrize(
+    ("name", "writes"),
+    [
+        ("subiquity/Early/run", False),
+        ("subiquity/Install/install/curtin_install", True),
+        ("cmd-install/stage-partitioning", True),
+        ("subiquity/Installer", False),
+    ],
+)
+def test_only_the_part_that_writes_shows_that_the_disk_was_taken(name: str, writes: bool) -> None:
+    report = read_report(json.dumps({"name": name, "event_type": "start"}).encode())
+    assert Heard().and_then(report).and_then(Report("progress")).writes is writes
+
+
 def test_the_first_host_key_stays() -> None:
     other = Report("installed", "installed", HOST_KEY.replace("Gv", "Gw"))
     heard = Heard().and_then(Report("installed", "installed", HOST_KEY)).and_then(other)
