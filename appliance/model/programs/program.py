@@ -15,6 +15,8 @@ class Use(StrEnum):
     SIGN = "bundle sign and verify"
     PLAYS = "changes of nodes"
     BRING = "steps artifacts and runai"
+    IMAGE = "node image"
+    PXE = "node image --via pxe"
 
 
 class Where(StrEnum):
