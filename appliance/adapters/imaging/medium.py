@@ -9,9 +9,9 @@ from typing import Final
 
 from appliance.adapters.local.processes import run
 from appliance.errors import CommandFailed, ConfigError
+from appliance.model.bundle.release.installer import Layout
 from appliance.model.imaging.medium import (
     INSTALLERS,
-    Layout,
     files_in,
     menus,
     missing_files,

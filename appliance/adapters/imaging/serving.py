@@ -19,8 +19,8 @@ from appliance.adapters.imaging.server import Content, Reports, SeedServer
 from appliance.adapters.local.processes import find_program, run
 from appliance.adapters.local.state_files import make_folder
 from appliance.errors import CommandFailed, ConfigError
+from appliance.model.bundle.release.installer import Layout
 from appliance.model.imaging.image import NodeImage
-from appliance.model.imaging.medium import Layout
 from appliance.model.imaging.pxe import (
     INITRD,
     KERNEL,

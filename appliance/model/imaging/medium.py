@@ -7,13 +7,12 @@ UEFI. What must not be here: running a program, and the seeds (:mod:`.seed`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Layout = Literal["ubuntu", "standin"]
-SHA256: Final = re.compile(r"[0-9a-f]{64}")
+from appliance.model.bundle.release.installer import Layout
+
 # Seconds that a menu waits: nobody sits there, and a person can stop it.
 _SECONDS: Final = 3
 

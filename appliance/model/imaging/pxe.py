@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final, Literal
 
-from appliance.model.imaging.medium import INSTALLERS, Layout
+from appliance.model.bundle.release.installer import Layout
+from appliance.model.imaging.medium import INSTALLERS
 
 if TYPE_CHECKING:
     from appliance.model.imaging.image import NodeImage

@@ -35,6 +35,7 @@ class Evidence:
         facts: of what answers at the node's address by SSH; None where nothing gave facts.
         alive: why something that answers there gave no facts; empty where nothing answers.
         passports: node -> passport, as far as the site has any.
+        unread: why the passports of a site that has a cluster could not be read; else empty.
         unfinished: an earlier run of this command stopped on this very machine and disk.
     """
 
@@ -43,6 +44,7 @@ class Evidence:
     facts: NodeFacts | None = None
     alive: str = ""
     passports: Mapping[str, Passport] | None = None
+    unread: str = ""
     unfinished: bool = False
 
 
@@ -70,6 +72,8 @@ def wipe_refusals(
 
 def _of_passports(evidence: Evidence) -> list[tuple[str, str]]:
     """Which accepted machine it is. Its own passport is no matter while it is unfinished."""
+    if evidence.unread and evidence.facts is None:
+        return [("passport", f"unknown: {evidence.unread}")]
     found = []
     for node, passport in (evidence.passports or {}).items():
         same = likeness(passport.machine, evidence.machine) in ("same", "nics")

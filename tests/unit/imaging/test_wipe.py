@@ -85,6 +85,10 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
         Evidence("w1", MACHINE, passports={"w1": _passport("w1", "SN-w1")}, unfinished=True),
         [],
     ),
+    "passports that could not be read": (
+        Evidence("w1", MACHINE, unread="no control-plane node answers"),
+        ["passport"],
+    ),
     "passports of others": (
         Evidence("w1", MACHINE, passports={"w2": _passport("w2", "SN-w2")}),
         [],

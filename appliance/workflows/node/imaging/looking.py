@@ -63,7 +63,7 @@ def look(
     courses: dict[str, Course] = {}
     for name, machine in told.items():
         facts, alive = seen.node_facts.get(name), seen.alive(name)
-        evidence = Evidence(name, machine, facts, alive, request.passports)
+        evidence = Evidence(name, machine, facts, alive, request.passports, request.unread)
         wanted = images[name].machine_serial
         if wanted is not None and wanted != machine.serial:
             courses[name] = _another_machine(name, wanted, machine.serial)

@@ -31,6 +31,7 @@ class ImageRequest:
         via: virtual media, or the network.
         at_once: how many servers at the same time.
         passports: of the site's nodes, as far as they are known.
+        unread: why they are unknown, though the site has a cluster; empty where they are not.
     """
 
     site: Site
@@ -43,6 +44,7 @@ class ImageRequest:
     at_once: int = 8
     dry_run: bool = False
     passports: Mapping[str, Passport] = field(default_factory=dict)
+    unread: str = ""
 
 
 @dataclass(frozen=True)
