@@ -19,6 +19,7 @@ from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
 from tests.cli import faked_site
+from tests.fake_bmcs import FakeDriver
 from tests.fake_emptying import FakeEmptying
 from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
 from tests.unit.access.test_runai_cli import DONE
@@ -40,6 +41,7 @@ class Rack(Converged):
         self.archive, self.etcd = FakeArchive(), FakeEtcd(self.desired.site)
         self.clock = FakeClock()
         self.drain = FakeDrain(self.clock)
+        self.driver = FakeDriver([node.name for node in self.desired.site.nodes])
         self.jumpbox: Jumpbox = DONE
         self.trusted: dict[Any, Any] = {}
         self.upgraded: UpgradeRack | GpuRack | None = None
@@ -121,6 +123,9 @@ class Site(faked_site.FakedSite):
 
     def power(self) -> Any:
         return FakePower(self.fake.clock)
+
+    def bmc_driver(self) -> Any:
+        return self.fake.driver
 
     def drain(self) -> Any:
         return _Closable(self.fake.drain)
@@ -228,6 +233,10 @@ def lacks_updates(rack: Rack) -> None:
     rack.states = {node.name: patches.state(node.name) for node in rack.desired.site.nodes}
     fake: Any = rack
     rack.drain = upgrades.RackDrain(fake)  # type: ignore[assignment]
+
+
+def is_off(rack: Rack) -> None:
+    rack.driver = FakeDriver([node.name for node in rack.desired.site.nodes], "Off")
 
 
 def as_it_is(_rack: Rack) -> None:
