@@ -122,7 +122,7 @@ class Site(faked_site.FakedSite):
         return FakeBmcs()
 
     def power(self) -> Any:
-        return FakePower(self.fake.clock)
+        return _Power(self.fake)
 
     def bmc_driver(self) -> Any:
         return self.fake.driver
@@ -146,6 +146,17 @@ class Site(faked_site.FakedSite):
 
     def preflight(self, *_: Any) -> Any:
         return ()
+
+
+class _Power(FakePower):
+    """What its BMC reports off does not answer."""
+
+    def __init__(self, rack: Rack) -> None:
+        super().__init__(rack.clock)
+        self._driver = rack.driver
+
+    def answers(self, node: Any) -> bool:
+        return super().answers(node) and self._driver.machines[node.name].power == "On"
 
 
 class _Closable:
