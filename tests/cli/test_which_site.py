@@ -37,6 +37,7 @@ CHANGING = {
 }
 LOOKING = {
     ("cluster", "certificates", "show"): (),
+    ("hardware", "record"): ("gpu1",),
     ("health",): (),
     ("history",): (),
     ("horizon",): (),

@@ -55,6 +55,11 @@ class Limits:
         self._broken = ""
 
     @property
+    def received(self) -> int:
+        """The bytes since the last grant."""
+        return self._received
+
+    @property
     def broken(self) -> str:
         """The limit that was reached; empty if none was."""
         if not self._broken and self._clock() >= self._ends:
