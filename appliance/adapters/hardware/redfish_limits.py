@@ -120,6 +120,10 @@ class _Requests(HTTPAdapter):
         if encoding not in ("", "identity"):
             response.close()
             raise self._limits.refuse("its answer is compressed, which was not requested")
+        # sushy asks for a connection of its own for each request. A BMC may end it without a word:
+        # the next request on it would get no answer.
+        _ = response.content
+        self.close()
         return response
 
     def _send_when_free(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:

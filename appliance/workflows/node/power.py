@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 COMMAND = "node power"
-MOST_AT_ONCE = 16
+MOST_AT_ONCE = 64
 # How long a machine whose BMC reports power off may still answer.
 SILENCE_SECONDS = 10.0
 _POLL_SECONDS = 1.0
