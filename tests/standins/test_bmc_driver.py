@@ -239,6 +239,15 @@ def test_one_boot_is_ordered_and_cleared(rig: Callable[..., Any], quirks: Any, s
         assert [boot[1] for boot in made.machine.boots] == ["Pxe", "Hdd"]
 
 
+def test_an_override_that_never_goes_is_turned_to_the_disk(rig: Callable[..., Any]) -> None:
+    with rig(changes=OFF, quirks={"boot_always": True}) as made:
+        assert made.run(lambda bmc: bmc.boot_once("cd")) == BootOverride("Cd", stays=True)
+        found = made.run(lambda bmc: bmc.clear_boot())
+        assert (found.boot, found.boot_enabled) == ("Hdd", "Continuous")
+        made.run(lambda bmc: bmc.power("on"))
+        assert [boot[1] for boot in made.machine.boots] == ["Hdd"]
+
+
 def test_a_boot_order_that_is_forgotten_is_an_error(rig: Callable[..., Any]) -> None:
     expected = pytest.raises(StepNotVerified, match=r"one boot from Cd, found .* Disabled")
     with rig(quirks={"boot_ignored": True}) as made, expected:
@@ -303,6 +312,7 @@ def test_no_password_is_in_what_is_said(
     assert "sushy" in {record.name.split(".")[0] for record in caplog.records}, "the premise"
 
 
+@pytest.mark.slow
 def test_one_bmc_that_hangs_and_one_that_refuses_hold_nobody_up(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ POLL_SECONDS: Final = 2.0
 # A BMC is slow hardware: what takes long is looked at less often.
 LATER_POLL_SECONDS: Final = 5.0
 LATER: Final = 30.0
+CLEAR_SECONDS: Final = 10.0
 _MOST_MEDIA: Final = 16
 
 
@@ -219,19 +220,29 @@ class DrivenBmc:
         return override
 
     def clear_boot(self) -> BmcMachine:
-        """Remove the override: the machine boots by its own order.
+        """Remove the override: the machine boots by its own order, or else from its disk.
 
         Raises:
             BmcRefused: the BMC refused.
-            StepNotVerified: it accepted, and still reports an override.
+            StepNotVerified: it accepted, and still reports another override.
         """
         import sushy
 
         found = self.machine()
         if found.boot_enabled in (None, "Disabled"):
             return found
-        self._override(None, sushy.BootSourceOverrideEnabled.DISABLED)
-        return self._machine_when(lambda seen: seen.boot_enabled == "Disabled", "no override")
+        enabled = sushy.BootSourceOverrideEnabled
+        try:
+            self._override(None, enabled.DISABLED)
+            return self._machine_when(
+                lambda seen: seen.boot_enabled == "Disabled", "no override", CLEAR_SECONDS
+            )
+        except (BmcRefused, StepNotVerified):
+            # Some BMCs always report an override: one to the disk does the same.
+            if boot_target("disk", found.boot_sources) is None:
+                raise
+        self._override(sushy.BootSource.HDD, enabled.CONTINUOUS)
+        return self._machine_when(lambda seen: seen.boot == "Hdd", "boot from the disk")
 
     def _override(self, target: Any, enabled: Any) -> None:
         with self._ordering("set the boot source"):
@@ -287,11 +298,13 @@ class DrivenBmc:
 
         return self._when(look, done, MEDIA_SECONDS, what, lambda seen: seen.words())
 
-    def _machine_when(self, done: Callable[[BmcMachine], bool], what: str) -> BmcMachine:
+    def _machine_when(
+        self, done: Callable[[BmcMachine], bool], what: str, seconds: float = BOOT_SECONDS
+    ) -> BmcMachine:
         def words(seen: BmcMachine) -> str:
             return f"boot override {seen.boot_enabled or 'unknown'} {seen.boot or ''}".strip()
 
-        return self._when(self._machine, done, BOOT_SECONDS, what, words)
+        return self._when(self._machine, done, seconds, what, words)
 
     def _when(
         self,

@@ -55,6 +55,11 @@ class Limits:
         self._broken = ""
 
     @property
+    def received(self) -> int:
+        """The bytes since the last grant."""
+        return self._received
+
+    @property
     def broken(self) -> str:
         """The limit that was reached; empty if none was."""
         if not self._broken and self._clock() >= self._ends:
@@ -115,6 +120,10 @@ class _Requests(HTTPAdapter):
         if encoding not in ("", "identity"):
             response.close()
             raise self._limits.refuse("its answer is compressed, which was not requested")
+        # sushy asks for a connection of its own for each request. A BMC may end it without a word:
+        # the next request on it would get no answer.
+        _ = response.content
+        self.close()
         return response
 
     def _send_when_free(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:

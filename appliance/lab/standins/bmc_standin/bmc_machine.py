@@ -42,6 +42,7 @@ class Quirks:
         media_protocol: an order to insert must name TransferProtocolType.
         media_eject_first: a second medium is refused while one is inserted.
         boot_stays: an order for one boot is kept, and reported, as Continuous.
+        boot_always: an override is always reported, and never removed.
         boot_ignored: an order for one boot is accepted and forgotten.
         hidden: paths that are answered with 404.
         basic: whether HTTP's basic authentication is accepted.
@@ -60,6 +61,7 @@ class Quirks:
     media_protocol: bool = False
     media_eject_first: bool = False
     boot_stays: bool = False
+    boot_always: bool = False
     boot_ignored: bool = False
     hidden: tuple[str, ...] = ()
     basic: bool = True
@@ -138,6 +140,8 @@ class Machine:
             if isinstance(boot, dict) and not self.quirks.boot_ignored:
                 kept = self._resources[path].setdefault("Boot", {})
                 kept.update(boot)
+                if self.quirks.boot_always:
+                    kept["BootSourceOverrideEnabled"] = "Continuous"
                 if self.quirks.boot_stays and kept.get("BootSourceOverrideEnabled") == "Once":
                     kept["BootSourceOverrideEnabled"] = "Continuous"
             if "Image" in body:
