@@ -63,7 +63,7 @@ def wipe_refusals(
         return ()
     found = [*_of_passports(evidence), *_of_what_answers(evidence, api_hosts)]
     option = f"--wipe {serial}" if serial else "--wipe SERIAL, once its BMC reports a serial"
-    hint = f"to erase its disk all the same: appliance node image {evidence.name} {option}"
+    hint = f"to erase its disk all the same, add to the command: {option}"
     return tuple(
         Refusal(evidence.name, check, seen, "a server that is nobody's", hint)
         for check, seen in found

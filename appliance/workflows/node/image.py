@@ -80,11 +80,8 @@ def _require_reached(found: ImageResult) -> None:
 def _failed(request: ImageRequest, done: ImageResult) -> StepNotVerified:
     """Who is not installed, and the command that goes on with those alone."""
     names = [name for name in request.nodes if name in done.failures]
-    wiped = [done.machines[name] for name in names if done.machines.get(name) in request.wipe]
-    words = ["appliance node image", *names, *(f"--wipe {serial}" for serial in wiped)]
-    words += ["--via pxe"] if request.via == "pxe" else []
     return StepNotVerified(
         f"{len(names)} of {len(request.nodes)} servers are not installed: {', '.join(names)}",
         details=[done.failures[name] for name in names],
-        hint=f"the others are done; once the reason is gone: {' '.join(words)}",
+        hint=f"the others are done; run the same command again, for {' '.join(names)} alone",
     )

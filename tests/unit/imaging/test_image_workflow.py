@@ -40,7 +40,7 @@ def test_six_are_done_two_are_named_and_the_same_command_does_those_two() -> Non
     assert caught.value.message == "2 of 8 servers are not installed: w3, w5"
     assert any("hangs" in line for line in caught.value.details)
     assert "w5: its BMC refused the image: 400" in caught.value.details
-    assert "appliance node image w3 w5" in str(caught.value.hint)
+    assert "for w3 w5 alone" in str(caught.value.hint)
     assert set(rack.known) == set(rack.names) - {"w3", "w5"}
     outcomes = {record.nodes[0]: record.outcome for record in rack.journal.records}
     assert {name for name, outcome in outcomes.items() if outcome == "failed"} == {"w3", "w5"}

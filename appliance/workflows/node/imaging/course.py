@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from appliance.model.imaging.batch import Course
     from appliance.model.imaging.image import NodeImage
     from appliance.model.site.settings import Node
+    from appliance.workflows.node.driving import BmcDriver, DrivenBmc
     from appliance.workflows.node.imaging.ports import (
-        BmcDriver,
-        DrivenBmc,
         FirstContact,
         Notes,
         ServedBatch,
@@ -142,7 +141,7 @@ class NodeCourse:
             if heard.failure:
                 raise StepNotVerified(
                     f"{self._node.name}: its installer stopped: {heard.failure}",
-                    hint=f"see its console; then: appliance node image {self._node.name}",
+                    hint="see its console; then run the same command again",
                 )
             if heard.host_key:
                 return heard.host_key
@@ -172,7 +171,7 @@ class NodeCourse:
         if since is not None and now - since >= LOST_SECONDS:
             raise StepNotVerified(
                 f"{self._node.name}: it went off, and its installer reported no end",
-                hint=f"see its console; then: appliance node image {self._node.name}",
+                hint="see its console; then run the same command again",
             )
         return now if since is None else since
 
@@ -247,7 +246,7 @@ class NodeCourse:
             minutes = round(self._target.seconds / 60)
             raise StepNotVerified(
                 f"{self._node.name}: not done after {minutes} minutes: {why}",
-                hint=f"see its console; then: appliance node image {self._node.name}",
+                hint="see its console; then run the same command again",
             )
         self._ports.clock.sleep(seconds)
 

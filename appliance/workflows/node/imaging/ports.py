@@ -10,43 +10,7 @@ if TYPE_CHECKING:
     from appliance.model.imaging.batch import Note
     from appliance.model.imaging.reports import Heard, Report
     from appliance.model.imaging.seed import Seed, Server
-    from appliance.model.node.bmc.orders import (
-        BmcMachine,
-        BootOverride,
-        BootSource,
-        Medium,
-        PowerOrder,
-    )
     from appliance.model.site.settings import Node
-
-
-class DrivenBmc(Protocol):
-    """One BMC. Each call ends within a limit of its own, and what it orders was observed."""
-
-    def machine(self) -> BmcMachine:
-        """The machine as the BMC reports it now. Raises NodeUnreachable."""
-
-    def power(self, order: PowerOrder, seconds: float | None = None) -> BmcMachine:
-        """Bring the power to a state. Raises BmcRefused, StepNotVerified."""
-
-    def insert(self, url: str) -> Medium:
-        """Insert an image as a disc. Raises BmcRefused, StepNotVerified, NodeUnreachable."""
-
-    def eject(self) -> tuple[Medium, ...]:
-        """Eject every disc. Raises BmcRefused, StepNotVerified, NodeUnreachable."""
-
-    def boot_once(self, source: BootSource) -> BootOverride:
-        """Let the next boot come from a source. Raises BmcRefused, StepNotVerified."""
-
-    def clear_boot(self) -> BmcMachine:
-        """Remove the override. Raises BmcRefused, StepNotVerified."""
-
-
-class BmcDriver(Protocol):
-    """The BMCs of a site, to be driven from several threads at once."""
-
-    def open(self, node: Node) -> AbstractContextManager[DrivenBmc]:
-        """Open the node's BMC. Raises Refused, NodeUnreachable."""
 
 
 class ServedBatch(Protocol):

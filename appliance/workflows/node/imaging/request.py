@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Refusal
+    from appliance.workflows.node.driving import BmcDriver
     from appliance.workflows.node.imaging.course import Via
-    from appliance.workflows.node.imaging.ports import BmcDriver, FirstContact, Notes, Serving
+    from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
 
 
 @dataclass(frozen=True)
