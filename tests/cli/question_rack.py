@@ -30,6 +30,7 @@ from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.imaging import bench as seeds
+from tests.unit.imaging.fake_rack import ThreadClock
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.patch import bench as patches
 from tests.unit.runai.upgrade_rack import UpgradeRack
@@ -43,7 +44,7 @@ class Rack(Converged):
         super().__init__()
         self.desired = replace(self.desired, site=replace(self.desired.site, directory=directory))
         self.archive, self.etcd = FakeArchive(), FakeEtcd(self.desired.site)
-        self.clock = FakeClock()
+        self.clock: Any = FakeClock()
         self.drain = FakeDrain(self.clock)
         self.driver = FakeDriver([node.name for node in self.desired.site.nodes])
         self.jumpbox: Jumpbox = DONE
@@ -256,6 +257,8 @@ def is_off(rack: Rack) -> None:
 
 def can_be_imaged(rack: Rack) -> None:
     """Its site says how w2 is installed; w2 itself is in use."""
+    # The server has a thread and a time of its own.
+    rack.clock = ThreadClock()
     site = rack.desired.site
     settings = site.settings.model_copy(update={"imaging": seeds.plain()})
     imaging = NodeImaging(disk_serial="S4EWNX0R501234")
