@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from appliance.adapters.imaging.serving import Pxe
     from appliance.cli.site_session import SiteSession
     from appliance.model.bundle.release.installer import InstallerMedium
-    from appliance.model.imaging.image import NodeImage
-    from appliance.model.imaging.pxe import Dhcp
+    from appliance.model.node.imaging.image import NodeImage
+    from appliance.model.node.imaging.pxe import Dhcp
     from appliance.model.state.journal import Run
-    from appliance.workflows.node.imaging.course import Via
-    from appliance.workflows.node.imaging.request import ImagePorts, ImageRequest
+    from appliance.workflows.imaging.course import Via
+    from appliance.workflows.imaging.request import ImagePorts, ImageRequest
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
 
@@ -56,8 +56,8 @@ def image_ports(connected: SiteSession, names: Sequence[str], serve: Serve) -> I
     from appliance.adapters.imaging.notes import FOLDER, NoteFiles
     from appliance.adapters.imaging.programs import installer_programs
     from appliance.adapters.imaging.serving import HttpServing, Medium
-    from appliance.workflows.node.imaging.looking import images_of
-    from appliance.workflows.node.imaging.request import ImagePorts
+    from appliance.workflows.imaging.looking import images_of
+    from appliance.workflows.imaging.request import ImagePorts
 
     installer = installer_of(connected)
     images = images_of(connected.site, names)
@@ -90,7 +90,7 @@ def installer_of(connected: SiteSession) -> InstallerMedium:
 
 def _pxe(images: dict[str, NodeImage], serve: Serve) -> Pxe:
     from appliance.adapters.imaging.serving import Pxe
-    from appliance.model.imaging.pxe import PxeNetwork, lan_of
+    from appliance.model.node.imaging.pxe import PxeNetwork, lan_of
 
     lan = lan_of(list(images.values()))
     if lan is None or serve.address not in lan or serve.interface is None:
@@ -107,8 +107,8 @@ def image_request(
 ) -> ImageRequest:
     """What is asked for, with the site's passports as far as they can be read."""
     from appliance.adapters.imaging.programs import installer_programs
+    from appliance.workflows.imaging.request import ImageRequest
     from appliance.workflows.node.baselines import read_passports
-    from appliance.workflows.node.imaging.request import ImageRequest
 
     request = ImageRequest(
         connected.site,

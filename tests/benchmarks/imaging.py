@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from appliance.model.imaging.seed import for_many
+from appliance.model.node.imaging.seed import for_many
 from tests.benchmarks.planning import seconds
 from tests.unit.imaging import bench
 

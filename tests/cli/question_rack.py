@@ -12,14 +12,14 @@ from typing import Any
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
 from appliance.model.components.access.runai_cli import Jumpbox
-from appliance.model.imaging.reports import Heard
+from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.imaging_settings import NodeImaging
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
-from appliance.workflows.node.imaging.request import ImagePorts
+from appliance.workflows.imaging.request import ImagePorts
 from tests import samples
 from tests.cli import faked_site
 from tests.fake_bmcs import FakeDriver

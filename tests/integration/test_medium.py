@@ -23,8 +23,8 @@ import pytest
 from appliance.adapters.imaging.medium import extract_kernel, remaster, require_iso
 from appliance.adapters.imaging.serving import HttpServing, Medium, dnsmasq
 from appliance.errors import CommandFailed, ConfigError
-from appliance.model.imaging.pxe import PxeNetwork
-from appliance.model.imaging.seed import for_many
+from appliance.model.node.imaging.pxe import PxeNetwork
+from appliance.model.node.imaging.seed import for_many
 from tests.prerequisites import require
 from tests.unit.imaging import bench
 

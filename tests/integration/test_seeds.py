@@ -2,7 +2,7 @@
 
 The programs are unpacked into a folder, not installed: an installed cloud-init would take over the
 machine's network and host keys at its next start. Both are newer than 20.04's; what 20.04 alone
-wants stands in ``appliance/model/imaging/focal.py``.
+wants stands in ``appliance/model/node/imaging/focal.py``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from appliance.model.imaging.image import NodeImage
-from appliance.model.imaging.seed import dump
+from appliance.model.node.imaging.image import NodeImage
+from appliance.model.node.imaging.seed import dump
 from tests.unit.imaging import bench
 from tests.unit.imaging.test_seeds import MODELS, SHAPES, TWO
 

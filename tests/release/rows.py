@@ -78,7 +78,7 @@ ROWS = (
         "every seed of a bare server passes cloud-init's schema, every network netplan itself",
         ("tests/integration/test_seeds.py",),
         (
-            *("appliance/model/imaging", "appliance/installer", "hardware"),
+            *("appliance/model/node/imaging", "appliance/installer", "hardware"),
             *("tests/integration/test_seeds.py", "tests/unit/imaging", "tests/data/imaging"),
         ),
     ),

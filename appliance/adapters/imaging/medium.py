@@ -10,7 +10,7 @@ from typing import Final
 from appliance.adapters.local.processes import run
 from appliance.errors import CommandFailed, ConfigError
 from appliance.model.bundle.release.installer import Layout
-from appliance.model.imaging.medium import (
+from appliance.model.node.imaging.medium import (
     INSTALLERS,
     files_in,
     menus,

@@ -8,7 +8,7 @@ from typing import Final
 
 from appliance.adapters.local.state_files import replace_file
 from appliance.model.documents.strict_json import Unreadable
-from appliance.model.imaging.batch import Note, read_note
+from appliance.model.node.imaging.batch import Note, read_note
 
 FOLDER: Final = "imaging"
 _MOST_BYTES: Final = 10_000

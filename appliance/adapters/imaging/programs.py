@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import appliance.installer
-from appliance.model.imaging.seed import Programs
+from appliance.model.node.imaging.seed import Programs
 
 _FOLDER: Final = Path(appliance.installer.__file__).parent
 

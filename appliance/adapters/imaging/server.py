@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final, Self
 
 from appliance.errors import ConfigError
 from appliance.model.documents.strict_json import Unreadable
-from appliance.model.imaging.reports import MOST_BYTES, Heard, Report, read_report
-from appliance.model.imaging.seed import TOKEN, Server
+from appliance.model.node.imaging.reports import MOST_BYTES, Heard, Report, read_report
+from appliance.model.node.imaging.seed import TOKEN, Server
 
 # Virtual media are read in pieces by many BMCs at once, each with some connections.
 MOST_CONNECTIONS: Final = 128

@@ -20,8 +20,8 @@ from appliance.adapters.local.processes import find_program, run
 from appliance.adapters.local.state_files import make_folder
 from appliance.errors import CommandFailed, ConfigError
 from appliance.model.bundle.release.installer import Layout
-from appliance.model.imaging.image import NodeImage
-from appliance.model.imaging.pxe import (
+from appliance.model.node.imaging.image import NodeImage
+from appliance.model.node.imaging.pxe import (
     INITRD,
     KERNEL,
     LOADER_FOLDERS,
@@ -30,8 +30,8 @@ from appliance.model.imaging.pxe import (
     dnsmasq_configuration,
     scripts,
 )
-from appliance.model.imaging.reports import Heard, Report
-from appliance.model.imaging.seed import Programs, Seed, Server, for_many
+from appliance.model.node.imaging.reports import Heard, Report
+from appliance.model.node.imaging.seed import Programs, Seed, Server, for_many
 
 _STARTS_SECONDS: Final = 1.0
 _ENDS_SECONDS: Final = 5.0

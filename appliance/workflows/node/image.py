@@ -2,7 +2,8 @@
 
 A server that fails is named and holds nobody up. The same command goes on: what is done is seen by
 looking, what is half done by a note and by the server's own disk. What must not be here: what may
-be wiped (:mod:`appliance.model.imaging.wipe`), and one server's steps (:mod:`.imaging.course`).
+be wiped (:mod:`appliance.model.node.imaging.wipe`), and the steps of one server
+(:mod:`appliance.workflows.imaging.course`).
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable, StepNotVerified
-from appliance.workflows.node.imaging.batch import Batch
-from appliance.workflows.node.imaging.looking import images_of, look
+from appliance.workflows.imaging.batch import Batch
+from appliance.workflows.imaging.looking import images_of, look
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.workflows.node.imaging.request import ImagePorts, ImageRequest, ImageResult
+    from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "node image"

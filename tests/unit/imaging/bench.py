@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from appliance.adapters.imaging.programs import installer_programs
-from appliance.model.imaging.image import NodeImage, image_of
-from appliance.model.imaging.seed import Seed, Server, render
+from appliance.model.node.imaging.image import NodeImage, image_of
+from appliance.model.node.imaging.seed import Seed, Server, render
 from appliance.model.site.imaging_settings import Imaging, NodeImaging
 from appliance.model.site.settings import Site
 from tests import samples

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from appliance.errors import BmcRefused, NodeUnreachable, Refused, StepNotVerified
-from appliance.model.imaging.batch import Note
-from appliance.model.imaging.reports import Heard, Report
-from appliance.model.imaging.seed import Seed, Server
 from appliance.model.node.bmc.orders import BmcMachine, BootOverride, BootSource, Medium, PowerOrder
+from appliance.model.node.imaging.batch import Note
+from appliance.model.node.imaging.reports import Heard, Report
+from appliance.model.node.imaging.seed import Seed, Server
 from appliance.model.site.imaging_settings import NodeImaging
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Fault, Look
+from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
 from appliance.workflows.node.image import COMMAND, node_image
-from appliance.workflows.node.imaging.request import ImagePorts, ImageRequest, ImageResult
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeJournal, FakeObserver

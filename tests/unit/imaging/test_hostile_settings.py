@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from appliance.model.imaging.focal import broken
+from appliance.model.node.imaging.focal import broken
 from appliance.model.site.imaging_settings import Imaging, NodeImaging, is_disk_serial
 from tests.unit.imaging import bench
 

@@ -14,8 +14,8 @@ from appliance.errors import (
     PreflightFailed,
     StepNotVerified,
 )
-from appliance.model.imaging.batch import Note
 from appliance.model.node.baseline import Passport
+from appliance.model.node.imaging.batch import Note
 from tests import samples
 from tests.unit.imaging.fake_rack import FakeRack, host_key
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.imaging.pxe import PxeNetwork, dnsmasq_configuration, lan_of, scripts
+from appliance.model.node.imaging.pxe import PxeNetwork, dnsmasq_configuration, lan_of, scripts
 from tests import golden
 from tests.unit.imaging import bench
 

@@ -11,11 +11,11 @@ import yaml
 from pydantic import ValidationError
 
 from appliance.adapters.local.hardware_models import hardware_names
-from appliance.model.imaging.autoinstall import DISK_TO_FIND, Autoinstall
-from appliance.model.imaging.focal import RULES, broken
-from appliance.model.imaging.image import image_of, shared
-from appliance.model.imaging.netplan import Network
-from appliance.model.imaging.seed import for_many, render
+from appliance.model.node.imaging.autoinstall import DISK_TO_FIND, Autoinstall
+from appliance.model.node.imaging.focal import RULES, broken
+from appliance.model.node.imaging.image import image_of, shared
+from appliance.model.node.imaging.netplan import Network
+from appliance.model.node.imaging.seed import for_many, render
 from tests import golden
 from tests.unit.imaging import bench
 

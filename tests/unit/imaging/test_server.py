@@ -18,7 +18,7 @@ from appliance.adapters.imaging import server as server_module
 from appliance.adapters.imaging.server import Content, Reports, SeedServer, span_of
 from appliance.errors import ConfigError
 from appliance.model.documents.strict_json import Unreadable
-from appliance.model.imaging.reports import Heard, Report, read_report
+from appliance.model.node.imaging.reports import Heard, Report, read_report
 
 HERE = IPv4Address("127.0.0.1")
 TOKEN, OTHER = "5e" * 16, "6e" * 16

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from appliance.model.imaging.wipe import Evidence, differences, wipe_refusals
 from appliance.model.node.baseline import Passport
+from appliance.model.node.imaging.wipe import Evidence, differences, wipe_refusals
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity
 from tests import samples

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from appliance.model.imaging.batch import Note
-    from appliance.model.imaging.reports import Heard, Report
-    from appliance.model.imaging.seed import Seed, Server
+    from appliance.model.node.imaging.batch import Note
+    from appliance.model.node.imaging.reports import Heard, Report
+    from appliance.model.node.imaging.seed import Seed, Server
     from appliance.model.site.settings import Node
 
 

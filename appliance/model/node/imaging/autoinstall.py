@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
-from appliance.model.imaging import netplan
+from appliance.model.node.imaging import netplan
 from appliance.model.site.imaging_settings import Mirror, PublicKey
 
 # What the early command puts the found disk in place of. No disk has this path: where the

@@ -18,19 +18,19 @@ from appliance.errors import (
     NodeUnreachable,
     StepNotVerified,
 )
-from appliance.model.imaging.batch import Note
-from appliance.model.imaging.wipe import differences
+from appliance.model.node.imaging.batch import Note
+from appliance.model.node.imaging.wipe import differences
 
 if TYPE_CHECKING:
-    from appliance.model.imaging.batch import Course
-    from appliance.model.imaging.image import NodeImage
+    from appliance.model.node.imaging.batch import Course
+    from appliance.model.node.imaging.image import NodeImage
     from appliance.model.site.settings import Node
-    from appliance.workflows.node.driving import BmcDriver, DrivenBmc
-    from appliance.workflows.node.imaging.ports import (
+    from appliance.workflows.imaging.ports import (
         FirstContact,
         Notes,
         ServedBatch,
     )
+    from appliance.workflows.node.driving import BmcDriver, DrivenBmc
     from appliance.workflows.session.ports import Clock, Nodes
 
 Via = Literal["media", "pxe"]

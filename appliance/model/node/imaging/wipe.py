@@ -17,8 +17,8 @@ from appliance.model.state.nodes.kubeadm_state import kubeadm_signs, servers_of
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
-    from appliance.model.imaging.image import NodeImage
     from appliance.model.node.baseline import Passport
+    from appliance.model.node.imaging.image import NodeImage
     from appliance.model.state.facts.facts import NodeFacts
 
 # Where an operating system's own parts are mounted; a device at any other place holds data.

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from appliance.model.imaging.autoinstall import (
+from appliance.model.node.imaging.autoinstall import (
     DISK_TO_FIND,
     LABEL_FINISHED,
     LABEL_UNFINISHED,
@@ -32,8 +32,8 @@ from appliance.model.imaging.autoinstall import (
     Ssh,
     Webhook,
 )
-from appliance.model.imaging.image import NodeImage
-from appliance.model.imaging.storage import storage
+from appliance.model.node.imaging.image import NodeImage
+from appliance.model.node.imaging.storage import storage
 
 TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 # Where Subiquity keeps the document, and reads it again after the early commands.

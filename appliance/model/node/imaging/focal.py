@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from appliance.model.imaging.autoinstall import DISK_TO_FIND, NO_PASSWORD
+from appliance.model.node.imaging.autoinstall import DISK_TO_FIND, NO_PASSWORD
 
 Document = Mapping[str, Any]
 

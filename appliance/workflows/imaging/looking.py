@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, ConfigError
-from appliance.model.imaging.batch import Course, Rules, course_of
-from appliance.model.imaging.image import NodeImage, image_of, shared
-from appliance.model.imaging.wipe import Evidence
+from appliance.model.node.imaging.batch import Course, Rules, course_of
+from appliance.model.node.imaging.image import NodeImage, image_of, shared
+from appliance.model.node.imaging.wipe import Evidence
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.nodes.kubeadm_state import api_hosts
 from appliance.model.state.plan import Refusal
-from appliance.workflows.node.imaging.request import ImagePorts, ImageRequest, ImageResult
+from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site

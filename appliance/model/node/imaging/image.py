@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.imaging import netplan
+from appliance.model.node.imaging import netplan
 
 if TYPE_CHECKING:
     from appliance.model.site.imaging_settings import (

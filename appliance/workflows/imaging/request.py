@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from appliance.model.imaging.batch import Course
-    from appliance.model.imaging.seed import Programs
     from appliance.model.node.baseline import Passport
+    from appliance.model.node.imaging.batch import Course
+    from appliance.model.node.imaging.seed import Programs
     from appliance.model.site.settings import Site
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Refusal
+    from appliance.workflows.imaging.course import Via
+    from appliance.workflows.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.driving import BmcDriver
-    from appliance.workflows.node.imaging.course import Via
-    from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.imaging.autoinstall import (
+from appliance.model.node.imaging.autoinstall import (
     LABEL_UNFINISHED,
     Action,
     Disk,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field
 
 from appliance.model.documents.typed_json import Line, read_typed
-from appliance.model.imaging.wipe import Evidence, differences, wipe_refusals
+from appliance.model.node.imaging.wipe import Evidence, differences, wipe_refusals
 
 if TYPE_CHECKING:
-    from appliance.model.imaging.image import NodeImage
+    from appliance.model.node.imaging.image import NodeImage
     from appliance.model.state.plan import Refusal
 
 Kind = Literal["done", "boot", "install", "refused"]

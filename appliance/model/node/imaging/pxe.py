@@ -14,11 +14,11 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final, Literal
 
 from appliance.model.bundle.release.installer import Layout
-from appliance.model.imaging.medium import INSTALLERS
+from appliance.model.node.imaging.medium import INSTALLERS
 
 if TYPE_CHECKING:
-    from appliance.model.imaging.image import NodeImage
-    from appliance.model.imaging.seed import Server
+    from appliance.model.node.imaging.image import NodeImage
+    from appliance.model.node.imaging.seed import Server
 
 Dhcp = Literal["proxy", "listed"]
 _DEVICE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")

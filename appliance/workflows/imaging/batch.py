@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, Interrupted, StepNotVerified
-from appliance.model.imaging.seed import render
+from appliance.model.node.imaging.seed import render
 from appliance.model.state.journal import Record
-from appliance.workflows.node.imaging.course import NodeCourse, Ports, Target
-from appliance.workflows.node.imaging.request import ImagePorts, ImageRequest, ImageResult
+from appliance.workflows.imaging.course import NodeCourse, Ports, Target
+from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
 
 if TYPE_CHECKING:
-    from appliance.model.imaging.image import NodeImage
-    from appliance.model.imaging.seed import Seed
-    from appliance.workflows.node.imaging.ports import ServedBatch
+    from appliance.model.node.imaging.image import NodeImage
+    from appliance.model.node.imaging.seed import Seed
+    from appliance.workflows.imaging.ports import ServedBatch
     from appliance.workflows.session.session import Session
 
 STEP: Final = "image"
