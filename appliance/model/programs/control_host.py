@@ -6,7 +6,7 @@ from appliance.model.programs.program import Program, Use
 
 LAB, BUILD, COMPILE = Use.LAB, Use.BUILD, Use.COMPILE
 SIGN, PLAYS, BRING = Use.SIGN, Use.PLAYS, Use.BRING
-IMAGE, PXE = Use.IMAGE, Use.PXE
+IMAGE, PXE, MEDIUM = Use.IMAGE, Use.PXE, Use.MEDIUM
 
 
 def _row(
@@ -53,5 +53,8 @@ PROGRAMS: tuple[Program, ...] = (
     _row("dnsmasq", "tells servers where to boot from", "dnsmasq-base ipxe", PXE,
          fedora="dnsmasq ipxe-bootimgs-x86"),
     _row("setpriv", "ends dnsmasq with the command", "util-linux", PXE),
+    _row("grub-mkrescue", "makes the medium of the stand-in's installer",
+         "grub-common grub-pc-bin grub-efi-amd64-bin mtools xorriso", MEDIUM,
+         fedora="grub2-tools-extra mtools xorriso"),
     _row("rsync", "copies the bundles to the nodes", "rsync", LAB, BRING),
 )  # fmt: skip

@@ -17,6 +17,7 @@ class Use(StrEnum):
     BRING = "steps artifacts and runai"
     IMAGE = "node image"
     PXE = "node image --via pxe"
+    MEDIUM = "the medium of the stand-in's installer"
 
 
 class Where(StrEnum):
