@@ -94,9 +94,14 @@ def seed(where):
         run(*command)
 
 
+def ports():
+    """Names of this machine's network ports."""
+    return sorted(path.name for path in Path("/sys/class/net").iterdir())
+
+
 def dhcp():
     """An address of the LAN's DHCP server, on every port that has a link."""
-    for port in sorted(os.listdir("/sys/class/net")):
+    for port in ports():
         if port != "lo":
             run("ip", "link", "set", port, "up")
             subprocess.run(["busybox", "udhcpc", "-n", "-q", "-i", port], check=False)
@@ -104,7 +109,7 @@ def dhcp():
 
 def network(want):
     """The address of the seed, for the reports."""
-    for port in sorted(os.listdir("/sys/class/net")):
+    for port in ports():
         if Path("/sys/class/net", port, "address").read_text().strip() != want["mac"]:
             continue
         run("ip", "address", "flush", "dev", port)
