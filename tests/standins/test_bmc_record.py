@@ -16,7 +16,7 @@ from appliance.adapters.hardware.redfish import RedfishBmcs
 from appliance.adapters.hardware.redfish_driver import RedfishDriver
 from appliance.adapters.hardware.redfish_record import RecordedTree, RedfishRecorder, links
 from appliance.errors import NodeUnreachable
-from appliance.model.node.bmc.orders import BootOverride
+from appliance.model.state.facts.identity import MachineIdentity, identity
 from appliance.model.support.redfish_tree import recording
 from tests.standins import simulated_bmcs
 from tests.standins.simulated_bmcs import (
@@ -146,40 +146,47 @@ def test_a_recording_of_a_tree_is_read_and_driven_as_the_tree_is(path: Path, fol
     """Every fixture, through the readers and the driver; and what was recorded of it as well."""
     document = json.loads(path.read_text())
     assert document["origin"] in ("made", "recorded")
-    paths = [
-        system
-        for system, resource in document["resources"].items()
-        if re.fullmatch(r"/redfish/v1/Systems/[^/]+", system)
-        and "#ComputerSystem.Reset" in resource.get("Actions", {})
-    ]
-    (system,) = paths
-    more = {"tree": str(path), "changes": {}, "system": system.rpartition("/")[2]}
-    with recorded(folder, **more) as (tree, _):
+    system = own_system(document)
+    with recorded(folder, tree=str(path), changes={}, system=_last(system)) as (tree, _):
         whole = recording(tree.resources, tree.missing, "a test", KEY)
     copy = folder / f"{path.stem}.json"
     copy.write_text(whole)
-    serials = [driven(folder, str(one), more["system"]) for one in (path, copy)]
-    made = document["resources"][system].get("SerialNumber")
-    assert serials[0] == made
-    assert serials[1] != made
-    assert json.loads(whole)["resources"].keys() >= {system}
+    found = [driven(folder, one) for one in (path, copy)]
+    made = document["resources"][system]
+    assert found[0] == identity(made.get("SerialNumber"), made["UUID"])
+    assert found[0].uuid != found[1].uuid is not None
 
 
-def driven(folder: Path, tree: str, system: str) -> str | None:
-    """Image the machine, and say its serial as fencing reads it."""
-    node = simulated_bmcs.node(bmc_system=system)
+def own_system(document: Any) -> str:
+    """The path of the one system that can be switched."""
+    (found,) = [
+        path
+        for path, resource in document["resources"].items()
+        if re.fullmatch(r"/redfish/v1/Systems/[^/]+", path)
+        and "#ComputerSystem.Reset" in resource.get("Actions", {})
+    ]
+    return str(found)
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def driven(folder: Path, tree: Path) -> MachineIdentity:
+    """Image the machine, and say which it is as fencing reads it."""
+    node = simulated_bmcs.node(bmc_system=_last(own_system(json.loads(tree.read_text()))))
     known = secrets(folder)
-    with simulated(folder, configured(tree=tree, changes={})) as (server,):
+    with simulated(folder, configured(tree=str(tree), changes={})) as (server,):
         port = server.server_address[1]
         with RedfishDriver(lambda: known, port).open(node) as bmc:
             bmc.require(bmc.machine().identity)
             bmc.power("cut")
             assert bmc.insert(IMAGE).image == IMAGE
-            assert bmc.boot_once("cd") == BootOverride("Cd", stays=False)
+            assert bmc.boot_once("cd").source == "Cd"
             bmc.power("on")
             bmc.eject()
         report = RedfishBmcs(lambda: known, port).report(node)
         assert [one[1:] for one in server.bmc.machine.boots] == [("Cd", IMAGE)]
     assert report is not None
     assert not report.reason
-    return report.serial
+    return report.machine
