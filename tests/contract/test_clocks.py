@@ -21,6 +21,7 @@ RECORDS = {
     "appliance/probe/collect.py": "when a node's facts were taken",
     "appliance/probe/network/naming.py": "what a node's clock says",
     "appliance/workflows/node/maintenance/eviction.py": "since when a node is cordoned",
+    "appliance/workflows/imaging/batch.py": "when the installation of a server began",
     "appliance/workflows/node/maintain.py": "the window that was announced",
     "appliance/adapters/support/archive.py": "the time of a file in an archive",
     "appliance/workflows/horizon.py": "a certificate's days",

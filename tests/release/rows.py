@@ -75,11 +75,12 @@ ROWS = (
     ),
     Row(
         "seeds",
-        "every seed of a bare server passes cloud-init's schema, every network netplan itself",
-        ("tests/integration/test_seeds.py",),
+        "seeds pass cloud-init's schema and netplan; a server is installed through a simulated BMC",
+        ("tests/integration/test_seeds.py", "tests/integration/test_image_by_redfish.py"),
         (
             *("appliance/model/node/imaging", "appliance/installer", "hardware"),
-            *("tests/integration/test_seeds.py", "tests/unit/imaging", "tests/data/imaging"),
+            *("appliance/workflows/imaging", "appliance/adapters/imaging", "tests/data/imaging"),
+            *("appliance/adapters/hardware", "tests/integration", "tests/unit/imaging"),
         ),
     ),
     Row(
