@@ -120,7 +120,7 @@ class World:
         medium.write_bytes(_http("GET", url))
         seed = "/appliance/seeds/w1/autoinstall.json"
         out = self.folder / f"seed-{time.monotonic_ns()}.json"
-        words = ["xorriso", "-osirrox", "on", "-indev", medium, "-extract", seed, out]
+        words = ["xorriso", "-osirrox", "on", "-indev", str(medium), "-extract", seed, str(out)]
         subprocess.run(words, check=True, capture_output=True, timeout=60)
         endpoint = json.loads(out.read_text())["reporting"]["appliance"]["endpoint"]
         for said in (

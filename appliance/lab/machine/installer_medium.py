@@ -66,8 +66,8 @@ def build_standin_medium(folder: Path, out: Path) -> Path:
         BundleRefused: this machine's archives do not serve the system.
     """
     archives = archives_of(SYSTEM)
-    root, tree, sources = folder / "root", folder / "iso", folder / "sources.list"
-    sources.write_text("\n".join(archives["sources"]) + "\n", "utf-8")
+    root, tree, sources = folder / "root", folder / "iso", folder / "debian.sources"
+    sources.write_text("\n".join(archives["sources"]), "utf-8")
     run(root_words(root, sources, archives["options"]), timeout=_BUILD_SECONDS)
     standin = INSTALLERS["standin"]
     kernel, initrd = (tree / path.lstrip("/") for path in (standin.kernel, standin.initrd))
