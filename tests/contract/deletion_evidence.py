@@ -57,6 +57,19 @@ MIRROR: Final = Evidence(
     "tests/unit/modules/test_bundle_store.py::"
     "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
 )
+IMAGING: Final = Evidence(
+    "a folder that was made empty for this command alone",
+    "tests/integration/test_medium.py::test_a_medium_is_served_and_gone_with_the_command",
+)
+NOTE: Final = Evidence(
+    "a note of ours about a server of the inventory, which is installed",
+    "tests/unit/imaging/test_image_workflow.py::"
+    "test_what_a_killed_run_left_is_finished_without_wipe",
+)
+SEED: Final = Evidence(
+    "the installer's own document, in memory; its disk has the serial, and is empty",
+    "tests/unit/imaging/test_programs.py::test_a_refused_disk_leaves_the_document_as_it_is",
+)
 SERVED: Final = Evidence(
     "the manifest named by its own digest lists it, and another verified bundle is served",
     "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",

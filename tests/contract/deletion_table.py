@@ -20,6 +20,7 @@ from tests.contract.deletion_evidence import (
     EVICTION,
     HALF,
     HELM,
+    IMAGING,
     JOINED,
     KEPT,
     LABEL,
@@ -34,6 +35,7 @@ from tests.contract.deletion_evidence import (
     NGINX,
     NODE_AND_TOKEN,
     NODE_OBJECT,
+    NOTE,
     OPERANDS,
     OUR_LOGIN,
     PLACED,
@@ -42,6 +44,7 @@ from tests.contract.deletion_evidence import (
     PROVEN,
     QUORUM,
     ROLE,
+    SEED,
     SERVED,
     SHA,
     SOCKET,
@@ -93,6 +96,23 @@ PLACES: Final[Places] = {
     "appliance/builder/wheel_files.py": {
         "_entries: open w": CACHE,
         "_set_interpreter: write_bytes": CACHE,
+    },
+    "appliance/adapters/imaging/medium.py": {
+        "remaster: chmod": IMAGING,
+        "remaster: write_text": IMAGING,
+    },
+    "appliance/adapters/imaging/notes.py": {"NoteFiles.drop: unlink": NOTE},
+    "appliance/adapters/imaging/serving.py": {
+        "dnsmasq: open w": IMAGING,
+        "dnsmasq: write_text": IMAGING,
+    },
+    "appliance/installer/choose.py": {"main: write_text": SEED},
+    "appliance/installer/disk.py": {"main: write_text": SEED},
+    "appliance/lab/machine/installer_medium.py": {"root_words: shell rm -": STANDIN},
+    "appliance/lab/standins/installer_standin/installer_standin.py": {
+        "install: argv -F": STANDIN,
+        "install: shell mkfs": STANDIN,
+        "install: unlink": STANDIN,
     },
     "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
     "appliance/builder/join.py": {
