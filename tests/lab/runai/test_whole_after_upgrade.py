@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.lab.conftest import LabSite
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.test_runai import job, run_job
 from tests.lab.runai.test_upgrade import clusters, make_project, projects
 from tests.lab.support.cluster import busybox
+from tests.lab.support.issuer import settings_file
 from tests.lab.support.upgrading import (
     LAST,
     LAST_TAG,
@@ -44,13 +46,29 @@ def steps() -> tuple[Path, Path]:
     )
 
 
+def test_the_runtime_of_runai_stops_it_and_the_hint_mends_that(
+    runai_lab: LabSite, steps: tuple[Path, Path], commands: Commands
+) -> None:
+    if PROJECT not in projects(runai_lab):
+        make_project(runai_lab, PROJECT)
+    stopped = commands.run(*to_last(runai_lab, *steps), "--allow-outage", "--yes")
+    assert stopped.returncode == 3
+    assert "appliance install --only runai" in stopped.stderr
+    path = settings_file(runai_lab)
+    settings = yaml.safe_load(path.read_text())
+    values = {"runai-operator": {"config": {"global": {"runtime": "containerd"}}}}
+    settings["runai"]["cluster_values"] = values
+    path.write_text(yaml.safe_dump(settings))
+    again = ["install", "--only", "runai", "--site", str(runai_lab.directory), "--yes"]
+    commands.succeed(*again, "--bundle", str(runai_lab.bundle), timeout=SECONDS)
+
+
 def test_kubernetes_goes_through_two_releases(
     runai_lab: LabSite,
     steps: tuple[Path, Path],
     commands: Commands,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    make_project(runai_lab, PROJECT)
     began = time.monotonic()
     # The lab has one system node, and the command stops before it until this is said.
     outage = ("--allow-outage", "--yes")
@@ -78,9 +96,10 @@ def test_a_whole_gpu_and_a_part_run_jobs(runai_lab: LabSite) -> None:
         assert said.startswith("GPU 0: STANDIN")
 
 
-def test_an_install_is_let_through_and_has_nothing_to_do(
+def test_the_gpu_stack_of_the_release_comes_next_and_then_there_is_nothing_to_do(
     runai_lab: LabSite, steps: tuple[Path, Path], commands: Commands
 ) -> None:
-    words = ["install", "--site", str(runai_lab.directory), "--bundle", str(steps[1]), "--yes"]
-    done = commands.succeed(*words, timeout=SECONDS)
-    assert "nothing to do" in done.stdout
+    words = ["--site", str(runai_lab.directory), "--bundle", str(steps[1]), "--yes"]
+    commands.succeed("gpu", "upgrade", *words, "--allow-outage", timeout=SECONDS)
+    commands.succeed("install", *words, timeout=SECONDS)
+    assert "nothing to do" in commands.succeed("install", *words, timeout=SECONDS).stdout
