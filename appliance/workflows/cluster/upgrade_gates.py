@@ -134,7 +134,7 @@ def carry(request: UpgradeRequest, session: Session, seen: Seen, accepted: froze
     refuse([gate.refusal() for gate in stopping(judged)])
     kubelet, cluster = carried_kubelet(found, losses, carrier), carried_cluster(found, losses)
     if kubelet is not None or cluster is not None:
-        names = dict.fromkeys(loss.name for loss in losses if loss.carried)
+        names = dict.fromkeys(loss.label for loss in losses if loss.carried)
         session.observer.note(f"carried by site.yml: {', '.join(names)}")
         asked.carry(found, kubelet, cluster)
 
