@@ -275,7 +275,12 @@ def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
     assert "Docker" not in capsys.readouterr().out
     document = bench.rack.documents["w1"]
     document["runtime"] = {
-        "docker": {"data_present": True, "data_bytes": 3 << 30, "version": None},
+        "docker": {
+            "data_present": True,
+            "data_bytes": 3 << 30,
+            "version": None,
+            "images_only_here": ["customer/agent:1"],
+        },
         "containerd": {"containers_of_pods": 9},
     }
     assert typed(tmp_path, "--yes") == 0
@@ -289,10 +294,13 @@ def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
 
     bench.rack.play = removing  # type: ignore[method-assign, assignment]
     assert typed(tmp_path, "--dry-run", "--remove-docker") == 0
-    assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in (
-        capsys.readouterr().out
-    )
-    assert typed(tmp_path, "--yes", "--remove-docker") == 0
+    said = capsys.readouterr().out
+    assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in said
+    given_up = ("--accept-loss", "docker-image.customer/agent:1")
+    assert " ".join(("image customer/agent:1 is in Docker only:", *given_up)) in said
+    assert typed(tmp_path, "--yes", "--remove-docker") == 3
+    assert " ".join(given_up) in capsys.readouterr().err
+    assert typed(tmp_path, "--yes", "--remove-docker", *given_up) == 0
     assert "keeps 3.0 GiB: removed" in capsys.readouterr().out
     assert bench.rack.plays[-1].playbook == "docker_removal"
 

@@ -38,7 +38,8 @@ def test_a_hand_edit_in_a_pause_is_refused_by_name_before_it_is_dropped() -> Non
         bench.upgrade()
     assert bench.rack.done == before
     found = bench.upgrade(dry_run=True)
-    assert [(gate.name, gate.verdict) for gate in found.gates] == [("dropped", "no-go")]
+    judged_now = [(gate.name, gate.verdict) for gate in found.gates]
+    assert judged_now == [("dropped", "no-go"), ("docker", "go")]
 
 
 def test_what_was_given_up_by_name_is_remembered_from_any_laptop() -> None:
@@ -217,3 +218,20 @@ def test_a_control_plane_changes_its_runtime_only_with_a_snapshot(masters: int) 
         bench.upgrade(pause_after="cp1")
     assert len(snapshots(bench)) == 2
     assert mark(bench).snapshot_of(NEXT)
+
+
+def test_a_container_that_is_no_pod_stops_it_before_any_node_is_emptied() -> None:
+    bench = judged(to=NEXT)
+    bench.rack.documents["w2"]["runtime"]["docker"]["foreign_running"] = ["gitlab"]
+    with pytest.raises(PreflightFailed, match=r"w2: docker: found gitlab"):
+        bench.upgrade()
+    assert bench.rack.done == []
+    assert bench.chosen == []
+    bench.rack.documents["w2"]["runtime"]["docker"]["foreign_running"] = []
+    assert not bench.upgrade(pause_after="w1").ended
+    bench.rack.documents["w2"]["runtime"]["docker"]["foreign_running"] = ["gitlab"]
+    before = list(bench.rack.done)
+    with pytest.raises(PreflightFailed, match=r"w2: docker: found gitlab"):
+        bench.upgrade()
+    assert bench.rack.done == before
+    assert bench.cordoned == []

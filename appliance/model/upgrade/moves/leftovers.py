@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from appliance.model.components.base.subject import size
 from appliance.model.site.settings import Site
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.plan import Refusal
 
+# Before an image's name, where it is given up by --accept-loss.
+IMAGE: Final = "docker-image."
+CHECK: Final = "docker"
 GROUP = "appliance_docker_removal"
 
 
@@ -21,11 +26,13 @@ class Leftover:
     Attributes:
         count: bytes of its data; None where counting took too long.
         wanted: the vendor's script of Run:ai runs here, and needs Docker.
+        images: names of images that neither containerd nor the site's registry has; None: unknown.
     """
 
     node: str
     count: int | None
     wanted: bool = False
+    images: tuple[str, ...] | None = ()
 
     def sentence(self) -> str:
         """What is there, in words."""
@@ -44,13 +51,41 @@ def leftovers(site: Site, node_facts: Mapping[str, NodeFacts]) -> tuple[Leftover
             continue
         if facts.at("runtime.docker.data_present") and not facts.at("runtime.docker.version"):
             count = facts.at("runtime.docker.data_bytes")
-            found.append(Leftover(node.name, count, node.name == vendor))
+            images = facts.at("runtime.docker.images_only_here")
+            known = None if images is None else tuple(images)
+            found.append(Leftover(node.name, count, node.name == vendor, known))
     return tuple(found)
 
 
-def removal_inventory(site: Site, socket: str, names: tuple[str, ...]) -> dict[str, Any]:
+def losing_images(found: Collection[Leftover], accepted: Collection[str]) -> tuple[Refusal, ...]:
+    """Why Docker may not be removed: an image would be lost that nobody gave up by its name."""
+    return tuple(refusal for one in found for refusal in _losing(one, accepted))
+
+
+def _losing(one: Leftover, accepted: Collection[str]) -> Iterator[Refusal]:
+    expected = "no image that only Docker has"
+    if one.images is None:
+        seen = "images of Docker that could not be compared with those of containerd"
+        yield Refusal(one.node, CHECK, seen, expected, "see what is wrong: appliance status")
+    for name in one.images or ():
+        if IMAGE + name not in accepted:
+            # A node chooses the names, and people paste the command.
+            option = f"--accept-loss {shlex.quote(IMAGE + name)}"
+            cure = f"start Docker there and push or save it; or give it up: {option}"
+            yield Refusal(one.node, CHECK, f"image {name} in Docker only", expected, cure)
+
+
+def removal_inventory(
+    site: Site, socket: str, names: tuple[str, ...], accepted: Collection[str] = ()
+) -> dict[str, Any]:
     """The run's inventory for the removal; this needs no bundle and no vault."""
     hosts = {name: {"ansible_host": site.node(name).ip} for name in names}
-    variables = {**connection_vars(site), "kubernetes_runtime_socket": socket}
+    given_up = (name[len(IMAGE) :] for name in accepted if name.startswith(IMAGE))
+    variables = {
+        **connection_vars(site),
+        "kubernetes_runtime_socket": socket,
+        "kubernetes_runtime_registry": site.image_prefix,
+        "kubernetes_runtime_images_given_up": sorted(given_up),
+    }
     group = {"hosts": dict.fromkeys(names)}
     return {"all": {"vars": variables, "hosts": hosts, "children": {GROUP: group}}}
