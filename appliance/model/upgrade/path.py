@@ -20,12 +20,14 @@ class Hop:
 
     Attributes:
         reached_from: the releases from which it is reached in one hop.
+        socket: where kubelet and kubeadm reach its container runtime.
     """
 
     release: str
     kubernetes: Version
     runtime: str
     reached_from: tuple[str, ...] = ()
+    socket: str = ""
 
 
 class NoPath(Exception):
@@ -46,6 +48,7 @@ def hop_of(release: Release) -> Hop:
         version,
         release.runtime.name,
         release.reached_from,
+        release.runtime.socket,
     )
 
 

@@ -114,7 +114,8 @@ def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, H
     try:
         path = find_path(asked, hops, options.to)
     except NoPath as none:
-        refusal = Refusal(none.node, CHECK, none.seen, none.expected, none.hint)
+        hint = _as_before(options, found, asked, hops) or none.hint
+        refusal = Refusal(none.node, CHECK, none.seen, none.expected, hint)
         return UpgradePlan(refusals=(refusal,), without=options.without)
     refusals += _of_runtimes(asked, path)
     refusals += _of_skew(options, found, asked, path)
@@ -142,6 +143,27 @@ def _asked(options: UpgradeOptions, found: Situation) -> dict[str, NodeVersions]
         for name, node in found.nodes.items()
         if node is not None and name not in options.without
     }
+
+
+def _as_before(
+    options: UpgradeOptions,
+    found: Situation,
+    asked: Mapping[str, NodeVersions],
+    hops: Mapping[str, Hop],
+) -> str:
+    """What to type where a path is barred only by nodes that the upgrade has left out so far."""
+    mark = found.mark
+    if mark is None or mark.over or mark.release != options.to:
+        return ""
+    again = [name for name in mark.without if name in asked]
+    rest = {name: node for name, node in asked.items() if name not in again}
+    try:
+        find_path(rest, hops, options.to)
+    except (NoPath, ValueError):
+        return ""
+    left = (*options.without, *again)
+    words = "".join(f" --without {name}" for name in left)
+    return f"leave out what was left out before: {mark.command}{words}"
 
 
 def _of_options(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
