@@ -245,6 +245,29 @@ def test_in_a_lab_like_a_site_it_ends_with_a_report(
     assert [run.to for run in RehearsalFiles(tmp_path).runs()] == [NEW, NEW]
 
 
+@pytest.mark.parametrize("fault", [ValueError("1 too many"), KeyError("cp1")])
+def test_a_fault_of_the_report_hides_no_outcome(
+    bench: Bench,
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Exception,
+) -> None:
+    def broken(*_words: Any) -> None:
+        raise fault
+
+    like_a_site(tmp_path)
+    monkeypatch.setattr(RehearsalFiles, "write", broken)
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm upgrade node ended with 1")
+    assert typed(tmp_path, "--yes") == 1
+    said = capsys.readouterr().err
+    assert "the report was not written" in said
+    assert "w1: kubeadm upgrade node ended with 1" in said
+    bench.rack.fail_on.clear()
+    assert typed(tmp_path, "--yes") == 0
+    assert f"verified: {NEW}" in capsys.readouterr().out
+
+
 def test_a_dry_run_there_reports_nothing(bench: Bench, tmp_path: Path) -> None:
     like_a_site(tmp_path)
     assert typed(tmp_path, "--dry-run") == 0
