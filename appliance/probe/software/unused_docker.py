@@ -32,7 +32,7 @@ def images_only_here(
     for identity, known in names.items():
         if identity not in there and not _is_in_registry(known, registry):
             tags = [name for name in known if "@" not in name]
-            left.update(tags or known or [UNTAGGED])
+            left.update(tags or known or {UNTAGGED})
     return sorted(left)[:MOST_NAMES]
 
 

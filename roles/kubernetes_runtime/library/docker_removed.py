@@ -130,7 +130,7 @@ class Leftovers:
         for identity, known in names.items():
             ours = any(n.startswith(registry + "/") and "@sha256:" in n for n in known)
             if identity not in there and not (registry and ours):
-                left.update([n for n in known if "@" not in n] or known or [UNTAGGED])
+                left.update([n for n in known if "@" not in n] or known or {UNTAGGED})
         return sorted(left)
 
     def _names(self):
