@@ -18,8 +18,9 @@ short_description: Remove an unused Docker and its data
 description:
   - Removes the packages, and empties C(/var/lib/docker) and C(/var/lib/dockershim).
   - Refuses, before any change, a node whose kubelet is not on containerd, a Docker that runs or
-    starts at boot, one with containers, volumes, plugins or a swarm, one whose data is elsewhere,
-    and folders that are links or have something mounted below them.
+    starts at boot, one with containers, volumes, plugins, keys or a swarm, one whose data is
+    elsewhere, files in its folders that are not Docker's, and folders that are links or have
+    something mounted below them.
   - Refuses images that neither containerd nor the registry of the site has, unless C(given_up)
     names them.
   - containerd, its data, and the configuration in C(/etc/docker) stay.
@@ -52,6 +53,18 @@ TASKS = (
     "run/containerd/io.containerd.runtime.v2.task/moby",
     "run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
 )
+# What dockerd makes in its folder, of every version; anything else somebody has put there.
+OWN = {
+    DATA: frozenset(
+        (
+            *("aufs", "btrfs", "builder", "buildkit", "containerd", "containers", "devicemapper"),
+            *("engine-id", "fuse-overlayfs", "image", "network", "overlay", "overlay2", "plugins"),
+            *("rootless", "runtimes", "swarm", "tmp", "trust", "unused-mounts", "vfs", "volumes"),
+            "zfs",
+        )
+    ),
+    "var/lib/dockershim": frozenset(("sandbox",)),
+}
 # What tells dockerd where its data is, beside daemon.json.
 ELSEWHERE = re.compile(
     r"(?<![\w-])(?:--data-root|--graph|--config-file|-g)(?:[= ]|$)", re.MULTILINE
@@ -163,9 +176,18 @@ class Leftovers:
                 DATA,
                 volumes[0],
             )
+        strange = [
+            "/%s/%s" % (folder, path.name)
+            for folder, own in OWN.items()
+            for path in self._inside(folder)
+            if path.name not in own
+        ]
+        if strange:
+            return "%s is not of Docker: move it away first" % strange[0]
         plugins = [path for path in self._inside(DATA + "/plugins") if path.name not in STORES]
-        if plugins or self._inside(DATA + "/swarm"):
-            return "the state of Docker's swarm or plugins is in /%s: remove it by hand" % DATA
+        if plugins or self._inside(DATA + "/swarm") or self._inside(DATA + "/trust"):
+            what = "keys, or the state of Docker's swarm or plugins,"
+            return "%s are in /%s: remove it by hand" % (what, DATA)
         return ""
 
     def _elsewhere(self):

@@ -132,6 +132,8 @@ def test_packages_and_data_go_and_everything_else_stays(
         ("etc/docker/daemon.json", '{"data-root', "daemon.json cannot be read"),
         ("etc/default/docker", 'DOCKER_OPTS="--data-root=/data"', "/etc/default/docker"),
         ("etc/default/docker", 'DOCKER_OPTS="-g /data"', "/etc/default/docker"),
+        ("var/lib/docker/backup.tar", "x", "/var/lib/docker/backup.tar is not of Docker"),
+        ("var/lib/dockershim/notes/x", "x", "/var/lib/dockershim/notes is not of Docker"),
         (f"{IMAGES}/repositories.json", "{", "cannot be compared"),
         (f"{IMAGES}/repositories.json", "[]", "cannot be compared"),
         (f"{IMAGES}/imagedb/content/sha256/c", "{}", "1 images are in Docker only .untagged"),
@@ -176,7 +178,9 @@ def test_what_is_mounted_below_or_linked_stops_the_removal_of_data(
     assert (elsewhere / "sandbox/x").exists()
 
 
-@pytest.mark.parametrize("name", ["swarm/raft/wal", "plugins/0a1b/config.json"])
+@pytest.mark.parametrize(
+    "name", ["swarm/raft/wal", "plugins/0a1b/config.json", "trust/private/a.key"]
+)
 def test_the_state_of_a_swarm_or_of_plugins_stops_it_before_any_change(
     module: ModuleType, machine: Machine, name: str
 ) -> None:

@@ -14,7 +14,7 @@ from appliance.model.site.runai_settings import Runai
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark
-from appliance.model.upgrade.moves.leftovers import GROUP, leftovers
+from appliance.model.upgrade.moves.leftovers import GROUP, leftovers, removal_inventory
 from appliance.workflows.cluster.docker_removal import RemovalRequest, RemovalResult, remove_docker
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack, run
@@ -124,23 +124,38 @@ def test_data_that_is_still_there_is_no_success() -> None:
 
 def test_an_image_that_only_docker_has_is_named_and_nothing_goes_until_it_is_given_up() -> None:
     rack = Rack("w1", "w2")
-    rack.documents["w2"]["runtime"]["docker"]["images_only_here"] = ["customer/agent:1", "a b"]
+    rack.documents["w2"]["runtime"]["docker"]["images_only_here"] = ["customer/agent:1", "tool:2"]
     with pytest.raises(PreflightFailed, match=r"w2: .*image customer/agent:1 in Docker") as refused:
         rack.remove()
     assert "--accept-loss docker-image.customer/agent:1" in (refused.value.hint or "")
-    assert "'docker-image.a b'" in refused.value.details[0]
+    assert "docker-image.tool:2" in refused.value.details[0]
     assert [one.images for one in rack.remove(dry_run=True).due] == [
         (),
-        ("customer/agent:1", "a b"),
+        ("customer/agent:1", "tool:2"),
     ]
-    accepted = ("docker-image.customer/agent:1", "docker-image.a b", "kubelet.maxPods")
+    accepted = ("docker-image.customer/agent:1", "docker-image.tool:2", "kubelet.maxPods")
     with pytest.raises(PreflightFailed):
         rack.remove(accepted=accepted[:1])
     assert rack.plays == []
     assert rack.remove(accepted=accepted).done
     variables = rack.plays[0].inventory["all"]["vars"]
-    assert variables["kubernetes_runtime_images_given_up"] == ["a b", "customer/agent:1"]
+    assert variables["kubernetes_runtime_images_given_up"] == ["customer/agent:1", "tool:2"]
     assert variables["kubernetes_runtime_registry"] == rack.desired.site.image_prefix
+
+
+TEMPLATE = "{{ lookup('pipe', 'id') }}"
+
+
+@pytest.mark.parametrize("name", [TEMPLATE, "a b", "a\u202eb", "-x", "%x"])
+def test_a_name_that_no_image_can_have_reaches_neither_a_play_nor_a_hint(name: str) -> None:
+    rack = Rack("w1")
+    rack.documents["w1"]["runtime"]["docker"]["images_only_here"] = [name]
+    accepted = (f"docker-image.{name}",)
+    with pytest.raises(PreflightFailed, match="could not be compared") as refused:
+        rack.remove(accepted=accepted)
+    assert name not in f"{refused.value} {refused.value.hint} {refused.value.details}"
+    found = removal_inventory(rack.desired.site, "unix:///x.sock", ("w1",), accepted)
+    assert found["all"]["vars"]["kubernetes_runtime_images_given_up"] == []
 
 
 def test_images_that_could_not_be_compared_are_not_removed() -> None:

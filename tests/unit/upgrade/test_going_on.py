@@ -276,3 +276,30 @@ def test_a_container_that_is_no_pod_stops_it_before_any_node_is_emptied() -> Non
         bench.upgrade()
     assert bench.rack.done == before
     assert bench.cordoned == []
+
+
+@pytest.mark.parametrize(("thinks", "stops"), [(5.0, False), (3600.0, True)])
+def test_after_a_late_answer_everything_is_judged_again(thinks: float, stops: bool) -> None:
+    bench = judged()
+
+    def answer(_found: object) -> bool:
+        bench.clock.sleep(thinks)
+        evidence_of(bench).uses = Silence("metrics: status 403")
+        return True
+
+    if stops:
+        with pytest.raises(PreflightFailed, match="metrics: status 403"):
+            bench.upgrade(confirm=answer)
+        assert (bench.rack.done, bench.chosen, mark_of(bench.rack.cluster)) == ([], [], None)
+    else:
+        assert bench.upgrade(confirm=answer).ended
+
+
+def test_a_late_answer_to_a_cluster_as_it_was_goes_on() -> None:
+    bench = judged()
+
+    def answer(_found: object) -> bool:
+        bench.clock.sleep(3600)
+        return True
+
+    assert bench.upgrade(confirm=answer).ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from appliance.model.state.plan import Refusal
 # Before an image's name, where it is given up by --accept-loss.
 IMAGE: Final = "docker-image."
 CHECK: Final = "docker"
+# An image's name as Docker takes it. A node that tells another one could slip a template into the
+# inventory of a play on the control host.
+_REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,299}")
 GROUP = "appliance_docker_removal"
 
 
@@ -52,9 +56,15 @@ def leftovers(site: Site, node_facts: Mapping[str, NodeFacts]) -> tuple[Leftover
         if facts.at("runtime.docker.data_present") and not facts.at("runtime.docker.version"):
             count = facts.at("runtime.docker.data_bytes")
             images = facts.at("runtime.docker.images_only_here")
-            known = None if images is None else tuple(images)
-            found.append(Leftover(node.name, count, node.name == vendor, known))
+            found.append(Leftover(node.name, count, node.name == vendor, _names(images)))
     return tuple(found)
+
+
+def _names(images: list[str] | None) -> tuple[str, ...] | None:
+    """Names of images; None where they are unknown, or one is no name of an image."""
+    if images is None or not all(_REFERENCE.fullmatch(name) for name in images):
+        return None
+    return tuple(images)
 
 
 def losing_images(found: Collection[Leftover], accepted: Collection[str]) -> tuple[Refusal, ...]:
@@ -80,7 +90,8 @@ def removal_inventory(
 ) -> dict[str, Any]:
     """The run's inventory for the removal; this needs no bundle and no vault."""
     hosts = {name: {"ansible_host": site.node(name).ip} for name in names}
-    given_up = (name[len(IMAGE) :] for name in accepted if name.startswith(IMAGE))
+    images = (name[len(IMAGE) :] for name in accepted if name.startswith(IMAGE))
+    given_up = filter(_REFERENCE.fullmatch, images)
     variables = {
         **connection_vars(site),
         "kubernetes_runtime_socket": socket,
