@@ -94,7 +94,8 @@ def find_path(
             low_at.partition(":")[0],
             f"{low_at.partition(': ')[2]} {lowest}",
             f"a release that leads to {to} ({ways})",
-            "upgrade to a release on the way first, or use a newer version of this tool",
+            "upgrade to a release on the way first, or use a newer version of this tool"
+            f"{_or_without(nodes, low_at)}",
         )
     beyond = [hop for hop in path[1:] if highest > path[0].kubernetes]
     if beyond:
@@ -102,7 +103,8 @@ def find_path(
             high_at.partition(":")[0],
             f"versions from {lowest} ({low_at}) to {highest} ({high_at})",
             f"no more than one hop: {path[0].release} first",
-            f"end the hop before: appliance cluster upgrade --to {path[0].release}",
+            f"end the hop before: appliance cluster upgrade --to {path[0].release}"
+            f"{_or_without(nodes, low_at) or _or_without(nodes, high_at)}",
         )
     return path
 

@@ -131,13 +131,22 @@ class Mover:
         if left:
             raise MoveError("containerd does not show %s" % ", ".join(left))
 
-    def bring_others(self, images, free):
+    def bring_others(self, registry, free):
         """Copy what no pod runs, small ones first, as far as there is space.
 
+        A fault here fails nothing: what is not copied stays in Docker, whose removal names it.
+
         Args:
-            images: pairs of tags and bytes.
+            registry: the site's, as images name it.
             free: callable() -> bytes that are free where an image is kept and where it goes.
         """
+        try:
+            # The kubelet may remove an image meanwhile.
+            self._bring_others(images_of_others(self._ran, registry), free)
+        except (MoveError, OSError, ValueError) as error:
+            self.kept.append("others: %s" % error)
+
+    def _bring_others(self, images, free):
         left = MOST_BYTES
         for tags, size in sorted(images, key=lambda one: (one[1], one[0])):
             if not self.lacks(tags):
@@ -185,13 +194,13 @@ def main():
         module.exit_json(changed=False, pulled=[], copied=[], kept=[])
     try:
         due = [pair for pair in images_of_pods(mover._ran) if mover.lacks(pair[0] or pair[1])]
-        others = images_of_others(mover._ran, module.params["registry"])
         if module.check_mode:
-            changed = bool(due) or any(mover.lacks(tags) for tags, _ in others)
-            module.exit_json(changed=changed, pulled=[], copied=[], kept=[])
+            module.exit_json(changed=bool(due), pulled=[], copied=[], kept=[])
         for tags, digests in due:
             mover.bring(tags, digests)
-        mover.bring_others(others, lambda: min(shutil.disk_usage(f).free for f in folders))
+        mover.bring_others(
+            module.params["registry"], lambda: min(shutil.disk_usage(f).free for f in folders)
+        )
     except (MoveError, OSError, ValueError) as error:
         module.fail_json(
             msg="an image of a pod on this node is not in containerd: %s. Nothing was stopped; see "

@@ -123,7 +123,7 @@ def test_an_image_that_neither_gives_is_named_and_no_file_is_left(
 
 def others(module: ModuleType, stores: Stores, folder: Path, free: int) -> Any:
     mover = module.Mover(stores, str(folder))
-    mover.bring_others(module.images_of_others(stores, "r:5000"), lambda: free)
+    mover.bring_others("r:5000", lambda: free)
     return mover
 
 
@@ -157,3 +157,10 @@ def test_an_image_that_no_pod_runs_and_that_cannot_be_copied_fails_nothing(
     assert mover.copied == []
     assert len(mover.kept) == 4
     assert list(tmp_path.iterdir()) == []
+
+
+def test_images_that_docker_does_not_list_fail_nothing(module: ModuleType, tmp_path: Path) -> None:
+    mover = module.Mover(lambda argv, _seconds: (1, "", f"no such image: {argv}"), str(tmp_path))
+    mover.bring_others("r:5000", lambda: 100 * GIB)
+    assert mover.copied == []
+    assert "no such image" in mover.kept[0]
