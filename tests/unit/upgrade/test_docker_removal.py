@@ -164,3 +164,19 @@ def test_images_that_could_not_be_compared_are_not_removed() -> None:
     with pytest.raises(PreflightFailed, match="could not be compared"):
         rack.remove()
     assert rack.plays == []
+
+
+@pytest.mark.parametrize(
+    ("root", "stops"), [("/data/docker", True), ("/var/lib/docker/", False), (None, False)]
+)
+def test_data_in_a_folder_of_the_operators_is_refused_before_any_question(
+    root: str | None, stops: bool
+) -> None:
+    rack = Rack("w1")
+    rack.documents["w1"]["runtime"]["docker"]["data_root"] = root
+    if stops:
+        with pytest.raises(PreflightFailed, match=r"w1: .*Docker's data in /data/docker"):
+            rack.remove(agree=False)
+        assert rack.plays == []
+    else:
+        assert rack.remove().done

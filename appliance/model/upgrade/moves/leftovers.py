@@ -17,6 +17,7 @@ from appliance.model.state.plan import Refusal
 # Before an image's name, where it is given up by --accept-loss.
 IMAGE: Final = "docker-image."
 CHECK: Final = "docker"
+OWN_FOLDER: Final = "/var/lib/docker"
 # An image's name as Docker takes it. A node that tells another one could slip a template into the
 # inventory of a play on the control host.
 _REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,299}")
@@ -31,12 +32,14 @@ class Leftover:
         count: bytes of its data; None where counting took too long.
         wanted: the vendor's script of Run:ai runs here, and needs Docker.
         images: names of images that neither containerd nor the site's registry has; None: unknown.
+        elsewhere: the folder of its data, where that is not Docker's own; empty: it is.
     """
 
     node: str
     count: int | None
     wanted: bool = False
     images: tuple[str, ...] | None = ()
+    elsewhere: str = ""
 
     def sentence(self) -> str:
         """What is there, in words."""
@@ -56,7 +59,10 @@ def leftovers(site: Site, node_facts: Mapping[str, NodeFacts]) -> tuple[Leftover
         if facts.at("runtime.docker.data_present") and not facts.at("runtime.docker.version"):
             count = facts.at("runtime.docker.data_bytes")
             images = facts.at("runtime.docker.images_only_here")
-            found.append(Leftover(node.name, count, node.name == vendor, _names(images)))
+            root = str(facts.at("runtime.docker.data_root") or OWN_FOLDER)
+            elsewhere = "" if root.rstrip("/") == OWN_FOLDER else root
+            is_wanted, names = node.name == vendor, _names(images)
+            found.append(Leftover(node.name, count, is_wanted, names, elsewhere))
     return tuple(found)
 
 
@@ -73,6 +79,12 @@ def losing_images(found: Collection[Leftover], accepted: Collection[str]) -> tup
 
 
 def _losing(one: Leftover, accepted: Collection[str]) -> Iterator[Refusal]:
+    if one.elsewhere:
+        # The operator chose that folder, and may have more than Docker's data in it.
+        seen = f"Docker's data in {one.elsewhere}"
+        cure = "look at that folder and remove it by hand, with the packages"
+        yield Refusal(one.node, CHECK, seen, f"its data in {OWN_FOLDER}", cure)
+        return
     expected = "no image that only Docker has"
     if one.images is None:
         seen = "images of Docker that could not be compared with those of containerd"
