@@ -83,6 +83,11 @@ class Forecast:
         """The longest that a pod may take to end by its own wish."""
         return max((pod.grace_seconds for pod in self.evicted), default=0)
 
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """What ends for good, one sentence each: nothing starts it again on another node."""
+        return tuple(one.sentence() for one in self.by("loses") if not one.workload)
+
     def by(self, severity: Severity) -> tuple[Concern, ...]:
         """The concerns of one severity."""
         return tuple(concern for concern in self.concerns if concern.severity == severity)

@@ -136,7 +136,8 @@ def _go_on(
     require_bundles(request.supplies, request.desired, plan)
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
-        run = UpgradeRun(request, session, replace(seen, plan=plan))
+        agreed = frozenset(line for one in forecasts.values() for line in one.ended)
+        run = UpgradeRun(request, session, replace(seen, plan=plan), agreed)
         ended = run.carry_out(
             asked_to_pause,
             lambda: _as_judged(request, session, found, (look(etcd), judged_at)),

@@ -57,8 +57,12 @@ SNAPSHOT: Final = "upgrade: snapshot of etcd"
 class UpgradeRun:
     """One run, release by release."""
 
-    def __init__(self, request: UpgradeRequest, session: Session, seen: Seen) -> None:
+    def __init__(
+        self, request: UpgradeRequest, session: Session, seen: Seen, agreed: frozenset[str]
+    ) -> None:
         self._request = request
+        # What ends for good, as it was shown.
+        self._agreed = agreed
         self._session = session
         self._recorder = Recorder(request.run, session)
         self._use(seen)
@@ -282,6 +286,7 @@ class UpgradeRun:
             self._recorder.begin,
             self._request.allow_outage,
             has_way_back=True,
+            agreed=self._agreed,
         )
 
     def _mirror(self) -> None:
