@@ -26,7 +26,7 @@ def while_at_work(bench: Bench, change: Callable[[], None]) -> None:
             change()
         forward(order, on_task)
 
-    bench.rack.play = play  # type: ignore[method-assign]
+    bench.rack.play = play  # type: ignore[method-assign, assignment]
 
 
 def begins(bench: Bench, *pods: PodOnNode) -> Callable[[], None]:
