@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import replace
 
 import pytest
 
 from appliance.model.upgrade.evidence import Evidence, Silence
 from appliance.model.upgrade.losses import Carrier, find_losses
 from appliance.model.upgrade.points.versions import dropped
-from tests.unit.upgrade.handmade import Change, arguments, changed, kubelet
+from tests.unit.upgrade.handmade import Change, arguments, changed, kubelet, replaced
 from tests.unit.upgrade.secret_settings import SECRETS
 
 NAMED: dict[str, list[Change]] = {
@@ -46,4 +46,10 @@ def test_a_setting_is_given_up_by_the_name_that_was_printed(changes: list[Change
     evidence = losses_of(changes)
     assert not isinstance(evidence.losses, Silence)
     labels = frozenset(loss.label for loss in evidence.losses)
-    assert not any(gate.stops for gate in dropped(replace(evidence, accepted=labels)))
+    assert not any(gate.stops for gate in dropped(dataclasses.replace(evidence, accepted=labels)))
+
+
+def test_a_switch_is_told_whatever_its_name() -> None:
+    change = replaced("kube-apiserver", "enable-bootstrap-token-auth", "false")
+    (gate,) = dropped(losses_of([change]))
+    assert "enable-bootstrap-token-auth on cp1 is false; kubeadm renders true" in gate.found

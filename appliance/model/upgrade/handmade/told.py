@@ -17,6 +17,8 @@ from appliance.model.upgrade.handmade.settings_diff import MOST_SHOWN, shown
 
 # Headers with which a kubelet asks for its pods: they hold a login under any name.
 SECRET_KEYS: Final = ("staticPodURLHeader",)
+# What no secret is, whatever its name: enable-bootstrap-token-auth is a switch.
+HARMLESS: Final = ("absent", "true", "false")
 
 
 def is_after_secret(key: str, words: Sequence[str]) -> bool:
@@ -62,7 +64,7 @@ def told(name: str, text: str, *, named: bool) -> str:
         text: the value, by :func:`appliance.model.upgrade.handmade.settings_diff.shown`.
         named: its name says that it is secret.
     """
-    if text == "absent":
+    if text in HARMLESS:
         return text
     is_cut = len(text) == MOST_SHOWN and text.endswith("…")
     ends = ("", '"', "@x") if is_cut else ("",)
