@@ -48,8 +48,8 @@ def runtime(source: Source) -> Dict[str, Any]:
         source.unseen(reason, "runtime.docker.containers_of_pods")
     elif inside and source.names(KUBELETS_TASKS):
         docker["data_bytes"] = _size(source, data_root)
-        prefix = source.request.registry_prefix
-        docker["images_only_here"] = images_only_here(source, data_root, prefix)
+        registry = source.request.registry_prefix or source.request.registry
+        docker["images_only_here"] = images_only_here(source, data_root, registry)
     version = None
     if source.exists("/run/containerd/containerd.sock"):
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)

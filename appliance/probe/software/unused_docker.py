@@ -19,7 +19,7 @@ def images_only_here(
 
     An image without a name is ``untagged``. The registry is as images name it, e.g. HOST:PORT.
     """
-    names = _names(source, data_root)
+    names = _names(source, data_root) if registry else None
     if not names:
         return None if names is None else []
     argv = ["crictl", "--runtime-endpoint", CONTAINERD, "--image-endpoint", CONTAINERD]
@@ -63,6 +63,4 @@ def _pairs(references: Any) -> List[List[str]]:
 
 def _is_in_registry(names: Set[str], registry: Optional[str]) -> bool:
     """Whether the site's registry has given, or taken, this very image."""
-    return bool(registry) and any(
-        name.startswith("%s/" % registry) and "@sha256:" in name for name in names
-    )
+    return any(name.startswith("%s/" % registry) and "@sha256:" in name for name in names)
