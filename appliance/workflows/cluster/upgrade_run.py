@@ -199,12 +199,14 @@ class UpgradeRun:
         return accepted_by(self._request, self._mark)
 
     def _write_mark(self, snapshot: str) -> None:
-        request, old = self._request, self._goes_on
+        request, old, last = self._request, self._goes_on, self._mark
+        # A node that was left out at its end is the rest of the same upgrade.
+        since = last.since if last and last.release == request.options.to else ""
         release = snapshot.partition(" ")[0]
         kept = [one for one in (old.snapshots if old else ()) if one.partition(" ")[0] != release]
         self._mark = UpgradeMark(
             release=request.options.to,
-            since=old.since if old else timestamp(self._session.clock.now()),
+            since=since or timestamp(self._session.clock.now()),
             by=old.by if old else f"{request.run.operator} on {request.run.host}",
             without=tuple(request.options.without),
             accepted=tuple(sorted(self._accepted)),

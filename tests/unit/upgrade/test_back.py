@@ -214,3 +214,17 @@ def test_a_node_that_was_left_out_when_the_upgrade_ended_goes_forward_only() -> 
     with pytest.raises(PreflightFailed, match=r"upgraded to .* without w1") as refused:
         bench.upgrade(back="w1")
     assert refused.value.hint == "go on: appliance cluster upgrade --to k8s-1.23.17-r1"
+
+
+def test_a_node_that_was_left_out_at_the_end_finds_what_the_same_upgrade_kept_of_it() -> None:
+    bench = failed("w1")
+    assert bench.upgrade(without=("w1",)).ended
+    first = mark_of(bench.rack.cluster)
+    assert first is not None
+    changed(bench, "w1", ready=True)
+    bench.clock.sleep(86_400)
+    assert bench.upgrade().ended
+    last = [play for play in bench.rack.plays if play.playbook == "kubernetes_upgrade"][-1]
+    assert last.limit == ("w1",)
+    assert last.inventory["all"]["vars"]["kubernetes_upgrade_id"] == first.id
+    assert mark_of(bench.rack.cluster) is None
