@@ -61,8 +61,7 @@ class UpgradeRun:
         self, request: UpgradeRequest, session: Session, seen: Seen, agreed: frozenset[str]
     ) -> None:
         self._request = request
-        # What ends for good, as it was shown.
-        self._agreed = agreed
+        self._agreed = agreed  # what ends for good, as it was shown
         self._session = session
         self._recorder = Recorder(request.run, session)
         self._use(seen)
