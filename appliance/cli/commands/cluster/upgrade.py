@@ -81,7 +81,7 @@ MOST_AT_ONCE = 50
     "--accept-loss",
     multiple=True,
     metavar="SETTING",
-    help="Give up a setting that kubeadm would drop, by the name that is shown. Repeatable.",
+    help="Give up a setting that kubeadm would drop, or an image, by the name shown. Repeatable.",
 )
 @click.option(
     "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
@@ -165,6 +165,7 @@ def upgrade(
                 removal = connected.remove_docker(
                     display,
                     lambda found: _confirm_removal(connected.site, found, yes),
+                    accepted=accept_loss,
                     dry_run=dry_run,
                 )
     if output == "json":
