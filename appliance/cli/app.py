@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "completion": "appliance.cli.help.completion",
     "docs": "appliance.cli.help.docs",
     "gpu": "appliance.cli.commands.gpu.group",
-    "hardware": "appliance.cli.commands.hardware",
+    "hardware": "appliance.cli.commands.hardware.group",
     "health": "appliance.cli.commands.health.command",
     "history": "appliance.cli.commands.status.history",
     "horizon": "appliance.cli.commands.horizon.command",

@@ -19,6 +19,7 @@ from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
 from tests.cli import faked_site
+from tests.fake_bmcs import FakeDriver
 from tests.fake_emptying import FakeEmptying
 from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
 from tests.unit.access.test_runai_cli import DONE
@@ -40,6 +41,7 @@ class Rack(Converged):
         self.archive, self.etcd = FakeArchive(), FakeEtcd(self.desired.site)
         self.clock = FakeClock()
         self.drain = FakeDrain(self.clock)
+        self.driver = FakeDriver([node.name for node in self.desired.site.nodes])
         self.jumpbox: Jumpbox = DONE
         self.trusted: dict[Any, Any] = {}
         self.upgraded: UpgradeRack | GpuRack | None = None
@@ -120,7 +122,10 @@ class Site(faked_site.FakedSite):
         return FakeBmcs()
 
     def power(self) -> Any:
-        return FakePower(self.fake.clock)
+        return _Power(self.fake)
+
+    def bmc_driver(self) -> Any:
+        return self.fake.driver
 
     def drain(self) -> Any:
         return _Closable(self.fake.drain)
@@ -141,6 +146,17 @@ class Site(faked_site.FakedSite):
 
     def preflight(self, *_: Any) -> Any:
         return ()
+
+
+class _Power(FakePower):
+    """What its BMC reports off does not answer."""
+
+    def __init__(self, rack: Rack) -> None:
+        super().__init__(rack.clock)
+        self._driver = rack.driver
+
+    def answers(self, node: Any) -> bool:
+        return super().answers(node) and self._driver.machines[node.name].power == "On"
 
 
 class _Closable:
@@ -228,6 +244,10 @@ def lacks_updates(rack: Rack) -> None:
     rack.states = {node.name: patches.state(node.name) for node in rack.desired.site.nodes}
     fake: Any = rack
     rack.drain = upgrades.RackDrain(fake)  # type: ignore[assignment]
+
+
+def is_off(rack: Rack) -> None:
+    rack.driver = FakeDriver([node.name for node in rack.desired.site.nodes], "Off")
 
 
 def as_it_is(_rack: Rack) -> None:

@@ -33,6 +33,7 @@ from tests.cli.question_rack import (
     has_an_older_gpu_operator,
     has_an_older_runai,
     in_maintenance,
+    is_off,
     lacks_updates,
     loose,
 )
@@ -56,6 +57,9 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("node", "maintain"): (("w2",), as_it_is, True),
     ("node", "passport"): (("w2", "--acknowledge"), as_it_is, True),
     ("node", "patch"): ((), lacks_updates, False),
+    ("node", "power", "cycle"): (("w2", "--serial", "SN-w2"), as_it_is, False),
+    ("node", "power", "off"): (("w2", "--serial", "SN-w2"), as_it_is, False),
+    ("node", "power", "on"): (("w2",), is_off, False),
     ("node", "rejoin"): (("w2",), lambda rack: rack.wipe("w2"), True),
     ("node", "remove"): (("w2",), as_it_is, True),
     ("node", "return"): (("w2",), in_maintenance, True),
@@ -65,7 +69,10 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("runai", "cli", "install"): (("--user", "ada", "--nodes", "w2"), loose, False),
     ("runai", "upgrade"): (("README.md",), has_an_older_runai, False),
 }
-NAMES_NODES = {("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install")}
+NAMES_NODES = {
+    ("node", "power", "cycle"), ("node", "power", "off"), ("node", "power", "on"),
+    ("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install"),
+}  # fmt: skip
 
 
 @pytest.fixture

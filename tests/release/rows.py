@@ -62,6 +62,12 @@ ROWS = (
         figures=True,
     ),
     Row(
+        "bmcs",
+        "BMCs are driven: sushy-tools' emulator, and eight at once with one that hangs",
+        ("tests/standins",),
+        (*PACKAGE, "tests/standins"),
+    ),
+    Row(
         "packages",
         "the lab's packages install into an empty Debian without a network",
         ("tests/integration/test_debian_packages.py",),

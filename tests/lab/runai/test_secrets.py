@@ -56,6 +56,7 @@ COMMANDS = (
     "support bundle --site SITE --to SITE/../support-secrets.tar.gz",
     "node passport --site SITE",
     "node patch --site SITE --dry-run",
+    "node power status --site SITE",
     "site packages --site SITE",
     "node logs W1 --site SITE --lines 10000",
     "node maintain W2 --site SITE --reason secrets --yes",

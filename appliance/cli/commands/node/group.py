@@ -14,6 +14,7 @@ from appliance.cli.commands.node.login import ssh
 from appliance.cli.commands.node.logs import logs
 from appliance.cli.commands.node.passport import passport
 from appliance.cli.commands.node.patch import patch
+from appliance.cli.commands.node.power import power
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
@@ -56,6 +57,7 @@ def node() -> None:
 node.add_command(maintain.maintain)
 node.add_command(maintain.return_)
 node.add_command(patch)
+node.add_command(power)
 
 
 @node.group(cls=Nouns)

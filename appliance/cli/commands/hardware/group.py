@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.commands.hardware.record import record
 from appliance.cli.help.complete import models
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import output_option
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 @click.group(cls=Nouns)
 def hardware() -> None:
     """Show the hardware models that this version knows."""
+
+
+hardware.add_command(record)
 
 
 @hardware.command("list")

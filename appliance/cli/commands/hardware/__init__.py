@@ -1,0 +1,1 @@
+"""``appliance hardware``."""
