@@ -12,9 +12,12 @@ from pydantic import ValidationError
 from appliance.adapters.local.content import find_content_root
 from appliance.errors import ConfigError
 from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
+from appliance.model.state.facts.hardware_shown import Configuration, GpuCard
 
 _ROLES = "roles.yml"
-_Data = TypeVar("_Data", HardwareModel, RoleMinimum)
+_GPUS = "gpus.yml"
+_CONFIGURATIONS = "configurations.yml"
+_Data = TypeVar("_Data", HardwareModel, RoleMinimum, GpuCard, Configuration)
 
 
 def hardware_names(directory: Path | None = None) -> tuple[str, ...]:
@@ -47,6 +50,26 @@ def load_role_minima(directory: Path | None = None) -> Mapping[str, RoleMinimum]
     """
     path = (directory or find_content_root() / "hardware") / _ROLES
     return {group: _checked(path, RoleMinimum, data) for group, data in _read(path).items()}
+
+
+def load_gpus(directory: Path | None = None) -> Mapping[str, GpuCard]:
+    """Read the GPUs that the models name.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
+    path = (directory or find_content_root() / "hardware") / _GPUS
+    return {name: _checked(path, GpuCard, data) for name, data in _read(path).items()}
+
+
+def load_configurations(directory: Path | None = None) -> Mapping[str, Configuration]:
+    """Read the configurations of servers.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
+    path = (directory or find_content_root() / "hardware") / _CONFIGURATIONS
+    return {name: _checked(path, Configuration, data) for name, data in _read(path).items()}
 
 
 def _checked(path: Path, model: type[_Data], data: Any) -> _Data:
