@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.answering import AnsweringMachine, answering
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.cri_socket import cri_socket
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.node.left_behind import left_behind
