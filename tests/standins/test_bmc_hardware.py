@@ -33,7 +33,7 @@ def inspect(folder: Path, tree: str, system: str | None = None, **more: Any) -> 
         ("quanta-d43n-3u", None, 32, 4),
         ("gigabyte-g492-zd2", "Self", 32, 8),
         ("tyan-tn83-b8251", None, None, 4),
-        ("generic", None, None, None),
+        ("generic", None, 4, 1),
     ],
 )
 def test_each_tree_is_read(
@@ -87,4 +87,4 @@ def test_too_many_resources_end_with_a_reason(
 def test_a_node_without_a_bmc_says_so() -> None:
     bare = node()
     bare = type(bare)(**{**bare.__dict__, "bmc_address": None})
-    assert RedfishHardware(dict).inspect(bare) == ("w1: the inventory has no bmc_address for it")
+    assert RedfishHardware(dict).inspect(bare) == ("the inventory has no bmc_address for it")

@@ -42,7 +42,7 @@ class RedfishHardware:
     def inspect(self, node: Node) -> Machine | str:
         """What the node's BMC tells, or why nothing is known. Never raises for a BMC."""
         if node.bmc_address is None:
-            return f"{node.name}: the inventory has no bmc_address for it"
+            return "the inventory has no bmc_address for it"
         try:
             with self._sessions.open(node, SECONDS, MOST_BYTES) as bmc:
                 system = bmc.require_system()

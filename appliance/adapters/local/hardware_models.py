@@ -10,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from appliance.adapters.local.content import find_content_root
+from appliance.adapters.local.state_files import COMMITTABLE, replace_file
 from appliance.errors import ConfigError
 from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
 from appliance.model.state.facts.hardware_shown import Configuration, GpuCard
@@ -91,3 +92,29 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     return data if isinstance(data, dict) else {}
+
+
+def write_learnt(folder: Path, name: str, model: HardwareModel, learnt: Mapping[str, Any]) -> Path:
+    """Write a model's file with what a machine showed; what people wrote in it is kept as data.
+
+    Args:
+        folder: where files of models lie, or will lie.
+        name: vendor/model.
+        model: the file so far.
+        learnt: the keys that change.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    path = folder / f"{name}.yml"
+    data = {**model.model_dump(mode="json", exclude_defaults=True), **learnt}
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
+    head = "---\n# Written by `appliance hardware inspect --write`: `shows` is of a real machine.\n"
+    try:
+        replace_file(path, head + text, mode=COMMITTABLE)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror}",
+            hint="name another folder: --write FOLDER",
+        ) from error
+    return path

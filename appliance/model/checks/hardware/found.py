@@ -172,7 +172,6 @@ class Trials(_Part):
     fsync_writes: Count | None = None
     memory_bytes: Count | None = None
     memory_errors: Count | None = None
-    disk_read_mbps: Mapping[Text, Number] | None = None
 
 
 class Machine(_Part):
@@ -198,7 +197,16 @@ class Machine(_Part):
     settings: Settings = Settings()
     bios_attributes: Mapping[Text, Scalar] | None = None
     trials: Trials = Trials()
+    taken_at: Number | None = None
+    """The machine's own clock at the end of the look, UTC epoch seconds."""
     unknown: Mapping[Text, Text] = {}
+
+    def received(self, at: float) -> Machine:
+        """The same, with the clock compared with this machine's at the moment it arrived."""
+        if self.taken_at is None:
+            return self
+        offset = {"clock_offset_seconds": round(self.taken_at - at, 1)}
+        return self.model_copy(update={"settings": self.settings.model_copy(update=offset)})
 
     def why(self, path: str) -> str:
         """Why a fact is None: the reason of the longest recorded path at or above it."""

@@ -1,4 +1,4 @@
-"""``appliance hardware``: the supported server models."""
+"""``appliance hardware list`` and ``show``: the supported server models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.help.complete import models
-from appliance.cli.help.typos import Nouns
 from appliance.cli.options import output_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import ConfigError
@@ -16,12 +15,7 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.hardware_models import HardwareModel
 
 
-@click.group(cls=Nouns)
-def hardware() -> None:
-    """Show the hardware models that this version knows."""
-
-
-@hardware.command("list")
+@click.command("list")
 @output_option
 def list_models(output: str) -> None:
     """List the models and the purpose of each. Changes nothing.
@@ -49,7 +43,7 @@ def list_models(output: str) -> None:
     )
 
 
-@hardware.command()
+@click.command()
 @click.argument("model", shell_complete=models)
 @output_option
 def show(model: str, output: str) -> None:
