@@ -34,6 +34,8 @@ CHANGING = {
 }
 LOOKING = {
     ("cluster", "certificates", "show"): (),
+    ("hardware", "inspect"): (),
+    ("hardware", "qualify"): (),
     ("health",): (),
     ("history",): (),
     ("horizon",): (),

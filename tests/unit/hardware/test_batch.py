@@ -9,8 +9,8 @@ import pytest
 from appliance.model.checks.hardware.findings import Verdict, overall, worst_first
 from appliance.model.checks.hardware.found import Machine, check_machine, together
 from appliance.model.checks.hardware.outliers import outliers
+from appliance.model.checks.hardware.parts.settings import version
 from appliance.model.checks.hardware.qualification import qualify
-from appliance.model.checks.hardware.settings import version
 from tests.unit.hardware.made_up import MODEL, document, expectation, machine
 
 

@@ -126,7 +126,7 @@ def test_arrays_of_linux_and_controllers(found: Machine) -> None:
     ]
 
 
-def test_settings(found: Machine) -> None:
+def test_settings_are_read_from_firmware_and_kernel(found: Machine) -> None:
     assert found.settings.model_dump(exclude_none=True) == {
         "uefi": True,
         "secure_boot": True,
@@ -204,7 +204,7 @@ def test_the_health_log_of_nvme_is_read_by_its_specified_places() -> None:
     assert parse(bytes(log))["healthy"] is False
 
 
-def test_percentiles() -> None:
+def test_99_of_100_writes_are_not_slower_than_the_percentile() -> None:
     assert trials.percentile_99([float(n) for n in range(1, 101)]) == 99.0
     assert trials.percentile_99([7.0]) == 7.0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from appliance.model.checks.hardware.cards import gpus, nics
 from appliance.model.checks.hardware.expected import Expectation
 from appliance.model.checks.hardware.findings import Finding
 from appliance.model.checks.hardware.found import Machine
-from appliance.model.checks.hardware.identity import cpus, model, serial
-from appliance.model.checks.hardware.memory import memory
-from appliance.model.checks.hardware.settings import (
+from appliance.model.checks.hardware.parts.cards import gpus, nics
+from appliance.model.checks.hardware.parts.identity import cpus, model, serial
+from appliance.model.checks.hardware.parts.memory import memory
+from appliance.model.checks.hardware.parts.settings import (
     clock,
     firmware,
     nouveau,
@@ -19,7 +19,7 @@ from appliance.model.checks.hardware.settings import (
     ruled,
     secure_boot,
 )
-from appliance.model.checks.hardware.storage import disks, etcd_disk, memory_test, raid
+from appliance.model.checks.hardware.parts.storage import disks, etcd_disk, memory_test, raid
 
 CHECKS: Final[tuple[Callable[[Expectation, Machine], Iterator[Finding]], ...]] = (
     *(model, serial, physical, cpus, memory, gpus, nics, disks, raid, etcd_disk, memory_test),
