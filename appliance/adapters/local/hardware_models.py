@@ -109,7 +109,7 @@ def write_learnt(folder: Path, name: str, model: HardwareModel, learnt: Mapping[
     path = folder / f"{name}.yml"
     data = {**model.model_dump(mode="json", exclude_defaults=True), **learnt}
     text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
-    head = "---\n# Written by `appliance hardware inspect --write`: `shows` is of a real machine.\n"
+    head = "---\n# Written by `hardware inspect --write`: `shows` is of a real machine.\n"
     try:
         replace_file(path, head + text, mode=COMMITTABLE)
     except OSError as error:

@@ -11,9 +11,6 @@ from .nvme import health_log
 from .reasons import ask
 
 COLUMNS = "NAME,SIZE,SERIAL,MODEL,TRAN,ROTA,REV,TYPE"
-SMARTCTL_SECONDS = 10.0
-# smartctl exits with bits; 1 and 2 say that it could not ask, the others speak of the disk.
-SMARTCTL = 'smartctl -j -H -l devstat "$0"; [ $(( $? & 3 )) -eq 0 ]'
 RAID_CLASS = "0x0104"
 PCI = "/sys/bus/pci/devices/"
 
@@ -60,7 +57,7 @@ def _text(value: Any) -> Optional[str]:
 
 def _smart(source: Source, name: str) -> Dict[str, Any]:
     path = "disks." + name
-    argv = ["sh", "-c", SMARTCTL, "/dev/" + name]
+    argv = ["smartctl", "-j", "-H", "-l", "devstat", "/dev/" + name]
     text = ask(source, "smartctl-" + name, argv, path)
     if text is None:
         return {}

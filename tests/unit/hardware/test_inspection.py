@@ -115,7 +115,7 @@ def test_disks_and_what_they_say_of_themselves(found: Machine) -> None:
     assert (nvme.healthy, nvme.wear_percent, nvme.firmware) == (False, 12, "1.0")
     assert (sda.healthy, sda.wear_percent, sda.power_on_hours) == (False, 3, 77)
     assert (sdb.healthy, sdb.wear_percent) == (None, None)
-    assert found.why("disks.sdb.healthy") == "sh: not recorded"
+    assert found.why("disks.sdb.healthy") == "smartctl: not recorded"
     assert nvme.model == "MadeUp 960"
 
 

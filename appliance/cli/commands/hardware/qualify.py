@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,7 +70,7 @@ def qualify(
     reader, catalogue = reader_of(connected), catalogue_of(models)
     found = workflow.qualify(asked, catalogue, reader, by, trials)
     run = connected.run("hardware qualify")
-    who, now = f"{run.operator}@{run.host}", time.time()
+    who, now = f"{run.operator}@{run.host}", connected.clock.now()
     workflow.keep(found, connected.documents(), who, now, __version__)
     if report is not None:
         _write(report, connected.site.name, found, who, now)

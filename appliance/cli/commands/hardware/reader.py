@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Words
 from appliance.cli.options import Place
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def reading_options(command: Command) -> Command:
     )(command)
     command = click.option(
         "--by",
-        type=click.Choice(["probe", "bmc", "both"]),
+        type=Words(["probe", "bmc", "both"]),
         default="both",
         show_default=True,
         help="Read over SSH, from the BMC by Redfish, or both where the inventory has a BMC.",

@@ -30,7 +30,7 @@ def learnt(model: HardwareModel, machine: Machine, day: str, version: str) -> di
         why = machine.why("identity.product" if seen.vendor else "identity.vendor")
         raise NothingLearnt(f"neither vendor nor product without a gap: {why}")
     serial = told_serial(seen.serial)
-    where = f"appliance hardware inspect --write: machine {serial or '?'}, {day}, {machine.source}"
+    where = f"hardware inspect --write: machine {serial or '?'}, {day}, {machine.source}"
     kept = [one.model_dump() for one in model.sources if not one.fact.startswith("dmi.")]
     told = [{"fact": f"dmi.{key}", "where": where} for key in ("vendor", "product")]
     return {

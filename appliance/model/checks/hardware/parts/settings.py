@@ -108,9 +108,7 @@ def nouveau(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     if seen is None:
         yield unknown("nouveau", "not loaded", machine.why("settings.nouveau"), _PROBE)
     else:
-        action = (
-            "the step gpu of appliance install blocks it; or boot with modprobe.blacklist=nouveau"
-        )
+        action = "boot with modprobe.blacklist=nouveau; or let the install block it"
         yield judged(
             "nouveau", "not loaded", "loaded" if seen else "not loaded", action, good=not seen
         )
@@ -128,7 +126,7 @@ def clock(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
         good = abs(off) <= CLOCK_SECONDS
         yield judged("clock", expected, f"{off:+.1f} s", action, good=good)
     if seen.clock_synchronised is False:
-        action = "appliance install sets up chrony with the site's time servers"
+        action = "the install sets up chrony with the site's time servers"
         yield noted("clock:service", "no time service has synchronised it", action)
 
 
