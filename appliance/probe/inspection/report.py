@@ -10,6 +10,8 @@ from . import cards, disks, memory, settings, system, trials
 
 SCHEMA = 1
 KIND = "hardware"
+# Of a path or a reason; a program's last line may have any length.
+LONGEST = 250
 
 Part = Callable[[Source], Any]
 PARTS: Dict[str, Part] = {
@@ -43,7 +45,8 @@ def inspect(source: Source, wanted_trials: Sequence[str] = ()) -> Dict[str, Any]
     document: Dict[str, Any] = {"schema": SCHEMA, "kind": KIND, "source": "probe"}
     document.update(found)
     # A thread that is late may still add reasons.
-    document["unknown"] = dict(source.machine.unseen)
+    reasons = list(source.machine.unseen.items())
+    document["unknown"] = {path[:LONGEST]: reason[:LONGEST] for path, reason in reasons}
     document["taken_at"] = round(time.time(), 3)
     return document
 

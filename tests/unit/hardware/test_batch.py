@@ -11,6 +11,7 @@ from appliance.model.checks.hardware.found import Machine, check_machine, togeth
 from appliance.model.checks.hardware.outliers import outliers
 from appliance.model.checks.hardware.parts.settings import version
 from appliance.model.checks.hardware.qualification import qualify
+from appliance.model.checks.hardware.reading import Reading, qualifications
 from tests.unit.hardware.made_up import MODEL, document, expectation, machine
 
 
@@ -57,6 +58,22 @@ def test_a_bmc_fills_what_the_probe_could_not_read() -> None:
     assert joined.firmware.bmc == "1.04"
     assert (joined.disks, joined.why("disks")) == (None, "lsblk is not installed")
     assert joined.source == "probe"
+
+
+def test_a_bmc_of_another_machine_is_named() -> None:
+    other = check_machine(
+        {**document({"identity.serial": "SN-9", "dimms": None}), "source": "redfish"}
+    )
+    wanted = {"w1": expectation()}
+    (wrong,) = qualifications({"w1": Reading(machine(), other)}, wanted)
+    assert [(one.fact, one.expected, one.found) for one in wrong.findings][:1] == [
+        ("bmc:serial", "SN-1", "SN-9")
+    ]
+    (right,) = qualifications({"w1": Reading(machine(), machine())}, wanted)
+    assert right.verdict == Verdict.PASS
+    (silent,) = qualifications({"w1": Reading("no answer", "HTTP 503")}, wanted)
+    assert (silent.verdict, silent.findings) == (Verdict.UNKNOWN, ())
+    assert silent.reading.reasons == ("no answer", "HTTP 503")
 
 
 def test_a_stand_in_has_no_hardware_to_judge() -> None:

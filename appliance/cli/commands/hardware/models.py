@@ -8,6 +8,7 @@ import click
 
 from appliance.cli.help.complete import models
 from appliance.cli.options import output_option
+from appliance.cli.screen.hints import say
 from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import ConfigError
 
@@ -22,7 +23,7 @@ def list_models(output: str) -> None:
 
     Example: appliance hardware list
     """
-    from appliance.adapters.local.hardware_models import load_hardware
+    from appliance.adapters.local.hardware_models import load_configurations, load_hardware
 
     models = load_hardware()
     if output == "json":
@@ -39,6 +40,17 @@ def list_models(output: str) -> None:
                 "yes" if model.dmi.product else "stand-in" if model.standin else "no",
             ]
             for name, model in models.items()
+        ],
+    )
+    print_table(
+        ["configuration", "purpose", "servers"],
+        [
+            [
+                name,
+                one.purpose,
+                ", ".join(f"{each.count} x {each.hardware} ({each.role})" for each in one.servers),
+            ]
+            for name, one in load_configurations().items()
         ],
     )
 
@@ -69,6 +81,9 @@ def show(model: str, output: str) -> None:
         ["fact", "value", "source"],
         [[fact, value, sources.get(fact, "")] for fact, value in _facts(hardware_model)],
     )
+    if hardware_model.dmi.product is None and not hardware_model.standin:
+        say("model not verified: no machine of it was read; to read one:")
+        say("appliance hardware inspect NODE --write FOLDER")
 
 
 def _facts(model: HardwareModel) -> list[tuple[str, str]]:
@@ -85,7 +100,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(_shown(item) for item in value)
     if isinstance(value, dict):
-        return " ".join(str(item) for item in value.values() if item is not None)
+        return " ".join(_shown(item) for item in value.values() if item is not None)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)

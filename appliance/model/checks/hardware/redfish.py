@@ -178,7 +178,7 @@ def _dimms(reader: _Reader) -> tuple[list[dict[str, Any]] | None, str | None]:
         return None, None
     dimms, kinds = [], []
     for path, one in found:
-        slot = text(one, "DeviceLocator", "Id") or path
+        slot = "_".join((text(one, "DeviceLocator", "Id") or path).split())
         mib = whole(one, "CapacityMiB")
         size = 0 if _state(one) == "Absent" else None if mib is None else mib * MIB
         if size is None:

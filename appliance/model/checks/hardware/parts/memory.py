@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from appliance.model.checks.hardware.expected import Expectation
 from appliance.model.checks.hardware.findings import Finding, failed, judged, noted, passed, unknown
 from appliance.model.checks.hardware.found import Dimm, Machine
+from appliance.model.state.facts.hardware_shown import Shows
 
 GIB = 1024**3
 _AS_ROOT = "inspect it as root with dmidecode, or by its BMC"
@@ -38,7 +39,7 @@ def _modules(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
         why = machine.why(f"dimms.{one.slot}.size_bytes")
         yield unknown(f"dimm:{one.slot}", "a module, or empty", why, _AS_ROOT)
     if shows.dimms_in is not None:
-        yield from _by_slot(shows.dimms_in, machine.dimms)
+        yield from _population(shows, machine)
     if reference.dimms and not unread:
         yield _count(reference.dimms, machine.dimms, filled)
     for one in filled:
@@ -47,6 +48,19 @@ def _modules(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     if len(kinds) > 1:
         words = ", ".join(f"{n} x {part or '?'}" for (_, part), n in kinds.most_common(4))
         yield noted("memory:mixed", f"modules of several kinds: {words}", "use modules of one part")
+
+
+def _population(shows: Shows, machine: Machine) -> Iterator[Finding]:
+    """The modules by slot, where the slots have the names that the model's file has."""
+    slots, names = machine.dimms or (), set(shows.dimm_slots or ())
+    expected = shows.dimms_in or ()
+    if names and not names & {one.slot for one in slots}:
+        by = shows.read_from.by if shows.read_from else "another source"
+        why = f"the slots have other names than in the model's file, which was read by {by}"
+        action = f"inspect it by {'its BMC' if by == 'redfish' else 'the probe'}"
+        yield unknown("memory:population", ", ".join(expected), why, action)
+    else:
+        yield from _by_slot(expected, slots)
 
 
 def _by_slot(expected: tuple[str, ...], dimms: tuple[Dimm, ...]) -> Iterator[Finding]:
