@@ -47,7 +47,8 @@ class Machines:
         asks_probe, asks_bmc = way in ("probe", "both"), way in ("bmc", "both")
         if not nodes:
             return {}
-        with ThreadPoolExecutor(min(2 * len(nodes), MOST_AT_ONCE)) as pool:
+        pool = ThreadPoolExecutor(min(2 * len(nodes), MOST_AT_ONCE))
+        try:
             inside = [pool.submit(self._probe, node, trials) for node in nodes if asks_probe]
             # Of both, a node without a BMC is read by its probe alone.
             outside = {
@@ -62,6 +63,9 @@ class Machines:
                 )
                 for number, node in enumerate(nodes)
             }
+        finally:
+            # After Ctrl-C nobody waits for answers; connections end by their time limit.
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _probe(self, node: Node, trials: Collection[str]) -> Machine | str:
         python = self._site.settings.ssh.python
