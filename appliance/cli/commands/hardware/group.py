@@ -12,7 +12,7 @@ from appliance.cli.help.typos import Nouns
 
 @click.group(cls=Nouns)
 def hardware() -> None:
-    """Inspect and qualify the hardware of nodes; show the known models."""
+    """Inspect and qualify hardware of nodes; show the known models."""
 
 
 hardware.add_command(list_models)
