@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import NodeUnreachable
+from appliance.model.patch.services import unit_of
 from appliance.model.patch.state import NodeState, NoState
 
 if TYPE_CHECKING:
@@ -30,6 +31,14 @@ read -r boot </proc/sys/kernel/random/boot_id && echo "boot $boot"
 stat -c 'device %n %d' / /boot /usr /var 2>/dev/null
 stat -f -c 'free %n %a %S' / /boot /usr /var 2>/dev/null
 find /var/lib/dpkg/updates -name '[0-9]*' -printf 'interrupted\n'
+grep -lsE ' (/usr|/lib[0-9]*|/bin|/sbin)/[^ ].* [(]deleted[)]$' /proc/[0-9]*/maps \
+  | sed 's/maps$/cgroup/' \
+  | xargs -r sed -n -e 's/^[0-9]*:name=systemd:/stale /p' -e 's/^0::/stale /p' 2>/dev/null \
+  | sort -u
+since=$(sed -n 's/^btime //p' /proc/stat)
+ticks=$(sed 's/.*) //' /proc/1/stat | cut -d' ' -f20)
+find /var/lib/dpkg/info -name '*.list' -newermt "@$((since + ticks / 100))" ! -newermt now \
+  -printf 'unbooted %f\n'
 find /etc -xdev '(' -name '*.dpkg-dist' -o -name '*.ucf-dist' ')' -printf 'kept %C@ %p\n'
 exec dpkg-query -W -f 'package ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n'
 """
@@ -97,6 +106,8 @@ def parse(node: str, text: str) -> NodeState:
         tuple(dict.fromkeys(w[0] for w in said.get("asked", []) if w and _NAME.fullmatch(w[0]))),
         _free(said),
         {w[1]: w[0] for w in said.get("kept", []) if len(w) == 2 and _WORD.fullmatch(w[1])},
+        _stale(said.get("stale", [])),
+        _unbooted(said.get("unbooted", []), architecture),
     )
 
 
@@ -121,6 +132,22 @@ def _packages(
         elif state in _HALF or fault:
             half.append(name)
     return packages, frozenset(held), tuple(sorted(half)), foreign
+
+
+def _stale(lines: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The units of processes that still use replaced files."""
+    units = {unit_of(words[0]) for words in lines if len(words) == 1 and _WORD.fullmatch(words[0])}
+    return tuple(sorted(units - {""}))
+
+
+def _unbooted(lines: Sequence[Sequence[str]], architecture: str) -> tuple[str, ...]:
+    """The packages whose list of files is younger than the boot."""
+    found = set()
+    for words in lines:
+        name, _, own = (words[0] if words else "").removesuffix(".list").partition(":")
+        if own in ("", architecture) and _NAME.fullmatch(name):
+            found.add(name)
+    return tuple(sorted(found))
 
 
 def _free(said: Mapping[str, list[list[str]]]) -> dict[str, int]:

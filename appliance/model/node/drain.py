@@ -31,12 +31,14 @@ class Concern:
         severity: ``refuses`` needs ``--allow-outage``; ``blocks`` will hold the eviction up until
             it changes; ``loses`` data or a person's work; ``interrupts`` a service.
         quorum: it is about etcd's quorum, which only a node that stops can take away.
+        passing: it is of this moment, and may end when pods elsewhere are ready.
     """
 
     severity: Severity
     about: str
     text: str
     quorum: bool = False
+    passing: bool = False
 
     def sentence(self) -> str:
         """The concern in one line."""
@@ -213,6 +215,7 @@ def _of_budgets(pod: PodOnNode, covering: Sequence[Budget]) -> Iterator[Concern]
                 pod.where,
                 f"PodDisruptionBudget {budget.name} ({budget.says or 'no disruption allowed'}) "
                 f"allows no disruption now; the pod belongs to {whose}",
+                passing=True,
             )
 
 

@@ -17,12 +17,19 @@ from appliance.model.patch.kernels import (
     kernels_in,
     same_line,
 )
-from appliance.model.patch.services import is_library, needs_reboot, restarts
+from appliance.model.patch.services import (
+    is_lasting,
+    is_library,
+    needs_reboot,
+    restarts,
+    takes_effect_unseen,
+)
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.patch.state import NodeState
 
+_STALE: Final = "still uses a replaced file"
 HELD: Final = "on hold on the node"
 OURS: Final = "the release has it: it changes with the release"
 # What the release or the vendor's script installs, whether a node has it on hold or not.
@@ -102,6 +109,7 @@ class NodePatch:
         kept: what stays, by name.
         reboot: why the node boots again; empty: it does not, as far as is known before.
         services: what restarts with its own package.
+        owed: services that an earlier installation left with replaced files: they restart.
         libraries: changed libraries; services that use them restart after the installation.
         older: installed packages for which the bundle left out an older update.
         out: an earlier run took the node out of service and did not return it.
@@ -117,6 +125,7 @@ class NodePatch:
     kept: tuple[Kept, ...] = ()
     reboot: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     older: tuple[Change, ...] = ()
     out: bool = False
@@ -125,7 +134,7 @@ class NodePatch:
     @property
     def is_due(self) -> bool:
         """Whether anything is to be done on the node."""
-        return bool(self.changes or self.reboot or self.out or self.repair)
+        return bool(self.changes or self.reboot or self.owed or self.out or self.repair)
 
     @property
     def packages(self) -> dict[str, str]:
@@ -146,6 +155,7 @@ class NodePatch:
         if self.out:
             yield "an earlier patch took it out of service and did not return it"
         yield from self.reboot
+        yield from (f"{unit} {_STALE}" for unit in self.owed)
 
 
 def plan_node(
@@ -202,6 +212,7 @@ def plan_node(
         tuple(kept),
         reboot,
         restarts(changed),
+        tuple(unit for unit in state.stale if not is_lasting(unit)),
         tuple(name for name in changed if is_library(name) and not needs_reboot(name)),
         tuple(_older(state, manifest)),
         out,
@@ -307,6 +318,10 @@ def _reboot(state: NodeState, changed: list[str], kernel: str) -> Iterator[str]:
     if state.reboot_asked:
         names = ", ".join(state.reboot_for) or "a package"
         yield f"{names} asked for a boot before this patch"
+    for name in state.unbooted:
+        if takes_effect_unseen(name) and name not in changed:
+            yield f"{name} was installed since the last boot, and takes effect only after one"
+    yield from (f"{unit} {_STALE}" for unit in state.stale if is_lasting(unit))
 
 
 def _older(state: NodeState, manifest: BundleManifest) -> Iterator[Change]:

@@ -51,7 +51,7 @@ def _open(
     left = plan_node(now, manifest, gpu=gpu)
     if left.repair:
         yield f"dpkg left half installed: {', '.join(now.half) or 'see dpkg --audit'}"
-    yield from left.reboot
+    yield from (*left.reboot, *(f"{unit} still uses a replaced file" for unit in left.owed))
     if patch.reboot:
         yield from _boot(patch, before, now)
 

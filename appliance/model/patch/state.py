@@ -27,6 +27,9 @@ class NodeState:
         reboot_for: the packages that asked, as far as they said so.
         free_bytes: mount point -> free space, of the file systems that packages are written to.
         kept_files: a package's own configuration file, beside one that stayed -> when it came.
+        stale: units with a process that still uses a replaced file; not those of logins, of
+            containers, and of the tool's own jobs.
+        unbooted: packages that were installed or replaced since the last boot.
     """
 
     node: str
@@ -41,6 +44,8 @@ class NodeState:
     reboot_for: tuple[str, ...] = ()
     free_bytes: Mapping[str, int] = field(default_factory=dict)
     kept_files: Mapping[str, str] = field(default_factory=dict)
+    stale: tuple[str, ...] = ()
+    unbooted: tuple[str, ...] = ()
 
     def as_installed(self) -> InstalledPackages:
         """The same for the list that the build machine reads."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 # dpkg replaces these; what is deleted elsewhere (/tmp, /dev/zero, memfd) is no package's.
-_OF_PACKAGES = re.compile(r"(/usr|/lib\d*|/bin|/sbin)/\S.* \(deleted\)$")
+_OF_PACKAGES = re.compile(r"\s(/usr|/lib\d*|/bin|/sbin)/\S.* \(deleted\)$")
 # A restart of these would end every login or every container, or is refused by systemd.
 _LASTING = re.compile(
     r"init\.scope|(dbus|polkit|docker|containerd|kubelet|keepalived|haproxy"

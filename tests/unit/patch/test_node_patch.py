@@ -33,6 +33,8 @@ def planned(case: dict[str, Any]) -> NodePatch:
         interrupted=node.get("interrupted", False),
         reboot_asked="reboot_for" in node,
         reboot_for=tuple(node.get("reboot_for", ())),
+        stale=tuple(node.get("stale", ())),
+        unbooted=tuple(node.get("unbooted", ())),
     )
     bundle = manifest(case["updates"], case.get("older"))
     bundle = replace(bundle, packages={**bundle.packages, **case.get("release_packages", {})})
@@ -52,6 +54,7 @@ def shown(patch: NodePatch) -> dict[str, Any]:
         "older": [change.sentence() for change in patch.older],
         "reboot": list(patch.reboot),
         "services": list(patch.services),
+        "owed": list(patch.owed),
         "libraries": list(patch.libraries),
         "kernel": patch.kernel,
         "driver_kernel": patch.driver_kernel,
@@ -65,6 +68,23 @@ def shown(patch: NodePatch) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_node_gets_what_its_case_says(name: str) -> None:
     assert shown(planned(CASES[name])) == CASES[name]["expected"]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "owe" in name])
+def test_what_a_node_owes_is_a_reason_of_its_own_and_no_patch_is_done_before(name: str) -> None:
+    patch = planned(CASES[name])
+    assert patch.is_due == bool(CASES[name]["expected"])
+    if patch.is_due:
+        assert patch.why()
+
+
+def test_a_service_with_a_replaced_file_is_not_patched_yet() -> None:
+    bundle = manifest()
+    patch = plan_node(state(), bundle)
+    now = state(packages={**state().packages, **patch.packages}, stale=("ssh.service",))
+    assert open_points(patch, state(), now, bundle, None) == (
+        "w1: ssh.service still uses a replaced file",
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
