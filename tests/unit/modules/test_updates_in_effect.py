@@ -170,6 +170,54 @@ def test_a_machine_that_would_not_come_up_does_not_boot(
     assert len(converge(machine, monkeypatch)["boot"]) == 1
 
 
+NEWEST = "5.4.0-216-generic"
+
+
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        ([f"var/lib/dkms/ofed/5.8/{RUNNING}/x86_64/module/a.ko"], f"not built ofed for {NEWEST}"),
+        (
+            [f"var/lib/dkms/ofed/5.{n}/{k}/x86_64/a.ko" for n, k in ((8, RUNNING), (9, NEWEST))],
+            "",
+        ),
+        (["var/lib/dkms/old/1/5.4.0-99-generic/x86_64/module/a.ko"], ""),
+        (["boot/vmlinuz-5.15.0-139-generic"], "kernel 5.15.0-139-generic of another series"),
+        (["boot/vmlinuz-5.4.0-220-lowlatency"], "kernel 5.4.0-220-lowlatency of another series"),
+        (["boot/vmlinuz-5.3.0-64-generic", "boot/vmlinuz-5.4.0-216-lowlatency"], ""),
+    ],
+)
+def test_a_machine_that_would_lose_a_driver_or_change_its_line_does_not_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, made: list[str], fault: str
+) -> None:
+    machine.write(f"boot/vmlinuz-{NEWEST}", "")
+    for name in made:
+        machine.write(name, "")
+    if not fault:
+        assert len(converge(machine, monkeypatch)["boot"]) == 1
+        return
+    with pytest.raises(module.NoBoot, match=fault):
+        converge(machine, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("files", "boots"),
+    [
+        ({"grub": "GRUB_DEFAULT=0\n"}, True),
+        ({"grub": "#GRUB_DEFAULT=2\n"}, True),
+        ({"grub": 'GRUB_DEFAULT="1>2"\n'}, False),
+        ({"grub": "GRUB_DEFAULT=0\n", "grub.d/50-site.cfg": "GRUB_DEFAULT=saved\n"}, False),
+    ],
+)
+def test_where_somebody_chose_an_entry_of_the_boot_menu_a_newer_kernel_is_no_reason(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], boots: bool
+) -> None:
+    machine.write(f"boot/vmlinuz-{NEWEST}", "")
+    for name, text in files.items():
+        machine.write(f"etc/default/{name}", text)
+    assert bool(converge(machine, monkeypatch)["boot"]) == boots
+
+
 def test_a_machine_without_initial_ram_disks_boots(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.model.patch.drivers import GpuNode
+from appliance.model.patch.installing import installing_faults
 from appliance.model.patch.kernels import follows, is_of_a_kernel, kernel_of, kernels_in
-from appliance.model.patch.node import GpuNode, NodePatch, plan_node
+from appliance.model.patch.node import NodePatch, plan_node
 from appliance.model.patch.proof import newly_kept, open_points
 from appliance.model.patch.space import space_faults
 from appliance.model.patch.state import NodeState, NoState
@@ -35,6 +37,9 @@ def planned(case: dict[str, Any]) -> NodePatch:
         reboot_for=tuple(node.get("reboot_for", ())),
         stale=tuple(node.get("stale", ())),
         unbooted=tuple(node.get("unbooted", ())),
+        dkms={name: frozenset(found) for name, found in node.get("dkms", {}).items()},
+        nvidia_kernels=frozenset(node.get("nvidia_kernels", ())),
+        boots_by_choice=node.get("boots_by_choice", False),
     )
     bundle = manifest(case["updates"], case.get("older"))
     bundle = replace(bundle, packages={**bundle.packages, **case.get("release_packages", {})})
@@ -59,6 +64,7 @@ def shown(patch: NodePatch) -> dict[str, Any]:
         "kernel": patch.kernel,
         "driver_kernel": patch.driver_kernel,
         "no_driver": patch.no_driver,
+        "no_boot": list(patch.no_boot),
         "driver_packages": dict(patch.driver_packages),
         "repair": patch.repair,
     }
@@ -196,3 +202,28 @@ def test_a_file_system_that_is_too_small_is_refused(
     found = state(free_bytes=free, packages={**state().packages, "intel-microcode": "1"})
     patch = plan_node(found, bundle)
     assert [one.sentence() for one in space_faults(found, patch, bundle)] == told
+
+
+@pytest.mark.parametrize(
+    ("found", "updates", "told"),
+    [
+        ({"foreign": frozenset({"libtiff5"})}, UPDATES,
+         ["w1: packages: found libtiff5 of two architectures, expected packages of the machine's "
+          "own architecture only: the bundle has no others, and both must have one version"]),
+        ({"foreign": frozenset({"libc6"})}, UPDATES, []),
+        ({"lost_disks": {"pc": ("/dev/disk/by-id/ata-OLD",)}}, {"grub-pc": "2"},
+         ["w1: packages: found grub-pc is to be installed on /dev/disk/by-id/ata-OLD, which is "
+          "absent, expected the disk that the machine boots from"]),
+        ({"lost_disks": {"efi": ("/dev/sda15",)}}, {"shim-signed": "2"},
+         ["w1: packages: found shim-signed is to be installed on /dev/sda15, which is absent, "
+          "expected the disk that the machine boots from"]),
+        ({"lost_disks": {"pc": ("/dev/sdz",)}}, UPDATES, []),
+        ({"lost_disks": {"efi": ("/dev/sdz",)}}, {"grub-pc": "2"}, []),
+    ],
+)  # fmt: skip
+def test_what_would_fail_in_the_middle_of_the_installation_is_refused(
+    found: dict[str, Any], updates: dict[str, str], told: list[str]
+) -> None:
+    packages = {**state().packages, "grub-pc": "1", "shim-signed": "1"}
+    node, bundle = state(packages=packages, **found), manifest(updates)
+    assert [one.sentence() for one in installing_faults(node, plan_node(node, bundle))] == told

@@ -41,6 +41,16 @@ stale /kubepods/besteffort/pod1/2f3c
 stale /user.slice/user-0.slice/session-4.scope
 stale /system.slice/a b.service
 stale /system.slice/\x1b[31m.service
+lost pc /dev/disk/by-id/ata-OLD
+lost pc /dev/sdb
+lost efi /dev/sda 15
+grub 0
+grub "Advanced options for Ubuntu>Ubuntu, with Linux 5.4.0-150-generic"
+dkms mlnx-ofed/5.8/5.4.0-150-generic
+dkms mlnx-ofed/5.8/build
+dkms mlnx-ofed/5.9/5.4.0-216-generic
+dkms zfs
+nvidia 5.4.0-150-generic/updates/dkms/nvidia.ko
 unbooted libc6:amd64.list
 unbooted libc6:i386.list
 unbooted tzdata.list
@@ -54,12 +64,16 @@ def test_an_answer_is_read_whole() -> None:
     found = parse("w1", ANSWER)
     assert (found.node, found.kernel, found.boot) == ("w1", "5.4.0-150-generic", "1f0e")
     assert found.packages == {"libc6": "2.31-0ubuntu9", "tzdata": "2024a", "docker.io": "20.10.24"}
-    assert (found.held, found.foreign) == (frozenset({"docker.io"}), 1)
+    assert (found.held, found.foreign) == (frozenset({"docker.io"}), frozenset({"libc6"}))
     assert (found.half, found.interrupted) == (("broken", "half"), True)
     assert (found.reboot_asked, found.reboot_for) == (True, ("libc6",))
     assert found.free_bytes == {"/": 1_024_000, "/boot": 204_800}
     assert found.kept_files == {"/etc/ssh/sshd_config.ucf-dist": "1700000000.5"}
     assert (found.stale, found.unbooted) == (("cron.service", "init.scope"), ("libc6", "tzdata"))
+    assert found.lost_disks == {"pc": ("/dev/disk/by-id/ata-OLD", "/dev/sdb")}
+    assert found.dkms == {"mlnx-ofed": {"5.4.0-150-generic", "5.4.0-216-generic"}}
+    assert found.nvidia_kernels == {"5.4.0-150-generic"}
+    assert found.boots_by_choice
 
 
 # The control group of a process with a replaced file -> its unit, and whether that lasts.
@@ -97,7 +111,7 @@ def test_a_node_in_peace_says_only_what_is_there() -> None:
     quiet = "architecture amd64\nkernel 6.1\nboot x\npackage a 1 amd64 ii \n"
     found = parse("w1", quiet)
     assert (found.interrupted, found.reboot_asked, found.half, found.foreign) == (
-        *(False, False, (), 0),
+        *(False, False, (), frozenset()),
     )
 
 
