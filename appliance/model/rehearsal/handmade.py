@@ -18,8 +18,8 @@ from pydantic import Field
 
 from appliance.model.documents.strict_json import read_json
 from appliance.model.documents.typed_json import Line
+from appliance.model.support.forms import is_secret_name, marked
 from appliance.model.support.redaction import redacted
-from appliance.model.support.rules import is_secret_name, marked
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.handmade.settings_diff import MOST_LEVELS, MOST_SHOWN, shown
