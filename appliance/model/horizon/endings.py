@@ -131,8 +131,7 @@ def _of_nodes(site: Site, seen: Seen) -> Iterator[Ending]:
     for name, facts in seen.look.node_facts.items():
         for ending in _kubernetes(name, facts, seen.epoch):
             yield replace(ending, doubt=doubt(ending, seen))
-        for ending in _services(name, facts):
-            yield replace(ending, doubt=_doubt_of_service(ending, seen))
+        yield from _doubted(_services(name, facts), seen)
         for path, what in _TOLD.items():
             whys = facts.unreadable(path.partition(".")[0])
             if whys and facts.at(path) is None:
@@ -194,6 +193,11 @@ def doubt(ending: Ending, seen: Seen) -> str:
     if not told and others and ending.ends > max(others):
         return f"the cluster's authority ends on {max(others):%Y-%m-%d}, by other nodes"
     return told
+
+
+def _doubted(found: Iterable[Ending], seen: Seen) -> Iterator[Ending]:
+    for ending in found:
+        yield replace(ending, doubt=_doubt_of_service(ending, seen))
 
 
 def _doubt_of_service(ending: Ending, seen: Seen) -> str:
