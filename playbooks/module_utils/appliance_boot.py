@@ -46,10 +46,38 @@ def boot_faults(root):
     if (root / "lib/modules" / running).is_dir() and not (root / "lib/modules" / newest).is_dir():
         faults.append("/lib/modules/%s is missing" % newest)
     faults += ["dkms has not built %s for %s" % (name, newest) for name in _unbuilt(root, newest)]
+    faults += [
+        "/etc/fstab mounts %s from %s, which is absent: correct it, or add nofail" % (where, what)
+        for what, where in _absent_devices(root)
+    ]
     other = _other_line(root, newest)
     if other:
         faults.append("kernel %s of another series or flavour is newer, and would boot" % other)
     return faults
+
+
+def _absent_devices(root):
+    """Return what /etc/fstab needs for the boot and is not there: systemd would wait, and stop."""
+    found = []
+    for line in text_of(root / "etc/fstab").splitlines():
+        words = line.split()
+        if len(words) < 4 or words[0].startswith("#") or words[2] == "swap":
+            continue
+        path = _device(root, words[0])
+        if path is not None and not {"nofail", "noauto"} & set(words[3].split(",")):
+            # Names of file systems differ in their case only, by who wrote them.
+            there = {one.name.lower() for one in path.parent.glob("*")}
+            if path.name.lower() not in there:
+                found.append((words[0], words[1]))
+    return found
+
+
+def _device(root, what):
+    """Return the file of a device in /etc/fstab; None: it is named in another way."""
+    kind, _, name = what.replace('"', "").partition("=")
+    if kind in ("UUID", "PARTUUID") and name:
+        return root / "dev/disk" / ("by-" + kind.lower()) / name
+    return root / what.lstrip("/") if what.startswith("/dev/") else None
 
 
 def _unbuilt(root, newest):

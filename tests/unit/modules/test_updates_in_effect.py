@@ -201,6 +201,35 @@ def test_a_machine_that_would_lose_a_driver_or_change_its_line_does_not_boot(
 
 
 @pytest.mark.parametrize(
+    ("line", "absent"),
+    [
+        ("UUID=0a1b / ext4 errors=remount-ro 0 1", False),
+        ("UUID=dead /data xfs defaults 0 2", True),
+        ("UUID=dead /data xfs defaults,nofail 0 2", False),
+        ("UUID=dead /data xfs noauto 0 2", False),
+        ("UUID=dead none swap sw 0 0", False),
+        ("# UUID=dead /data xfs defaults 0 2", False),
+        ("UUID=ABcd-12 /boot/efi vfat umask=0077 0 1", False),
+        ("/dev/sdz1 /data xfs defaults 0 2", True),
+        ("/dev/sda1 /data xfs defaults 0 2", False),
+        ("nfs.rack.test:/data /data nfs hard 0 0", False),
+        ("LABEL=data /data xfs defaults 0 2", False),
+    ],
+)
+def test_a_machine_does_not_boot_while_fstab_needs_a_disk_that_is_absent(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, absent: bool
+) -> None:
+    for name in ("dev/disk/by-uuid/0a1b", "dev/disk/by-uuid/abCD-12", "dev/sda1"):
+        machine.write(name, "")
+    machine.write("etc/fstab", f"# <file system> <mount point>\n{line}\n")
+    if not absent:
+        assert converge(machine, monkeypatch, boot_from="1f0e")["boot"]
+        return
+    with pytest.raises(module.NoBoot, match=r"/etc/fstab mounts /data from \S+, which is absent"):
+        converge(machine, monkeypatch, boot_from="1f0e")
+
+
+@pytest.mark.parametrize(
     ("files", "boots"),
     [
         ({"grub": "GRUB_DEFAULT=0\n"}, True),
