@@ -123,7 +123,7 @@ def test_what_is_loaded_is_told_so_that_an_upgrade_knows_whether_to_restart(
             ],
             "dkms has not built nvidia for 5.4.0-216-generic",
         ),
-        ("525.60.13", ["boot/initrd.img-5.4.0-99-generic"], "initrd.img-5.4.0-150-generic is mis"),
+        ("525.60.13", ["boot/initrd.img-5.4.0-99-generic"], "initrd.img-5.4.0-150-generic is"),
         ("525.60.13", [], ""),
     ],
 )
