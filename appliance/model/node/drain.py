@@ -34,6 +34,7 @@ class Concern:
         moves: nothing is lost, it is away until it runs on another node.
         workload: whose pods may take one another's place, as ``namespace/kind name``; empty: it
             is about this very pod.
+        passing: it is of this moment, and may end when pods elsewhere are ready.
     """
 
     severity: Severity
@@ -42,6 +43,7 @@ class Concern:
     quorum: bool = False
     moves: bool = False
     workload: str = ""
+    passing: bool = False
 
     def sentence(self) -> str:
         """The concern in one line."""
@@ -226,6 +228,7 @@ def _of_budgets(pod: PodOnNode, covering: Sequence[Budget]) -> Iterator[Concern]
                 pod.where,
                 f"PodDisruptionBudget {budget.name} ({budget.says or 'no disruption allowed'}) "
                 f"allows no disruption now; the pod belongs to {whose}",
+                passing=True,
             )
 
 

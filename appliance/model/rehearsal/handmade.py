@@ -17,8 +17,8 @@ from pydantic import Field
 
 from appliance.model.documents.strict_json import read_json
 from appliance.model.documents.typed_json import Line
+from appliance.model.support.forms import marked
 from appliance.model.support.redaction import redacted
-from appliance.model.support.rules import marked
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.handmade.settings_diff import MOST_LEVELS, shown

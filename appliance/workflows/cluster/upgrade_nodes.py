@@ -1,7 +1,7 @@
 """A batch of nodes: out of service, renewed, and back, by the code of maintain and return.
 
-What must not be here: which nodes are a batch, or what is renewed. An upgrade of Kubernetes and a
-patch of packages say both.
+What must not be here: which nodes are a batch, or what is renewed. An upgrade of Kubernetes, one of
+the GPU stack, and a patch of packages say both.
 """
 
 from __future__ import annotations

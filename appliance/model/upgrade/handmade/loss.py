@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from appliance.model.support.rules import marked
+from appliance.model.support.forms import marked
 from appliance.model.upgrade.handmade.told import told_name, told_value
 
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from appliance.model.support.forms import is_secret_name, marked
 from appliance.model.support.redaction import redacted
-from appliance.model.support.rules import is_secret_name, marked
 from appliance.model.upgrade.handmade.settings_diff import MOST_SHOWN, shown
 
 # Headers with which a kubelet asks for its pods: they hold a login under any name.
