@@ -21,6 +21,7 @@ RECORDS = {
     "appliance/probe/collect.py": "when a node's facts were taken",
     "appliance/probe/network/naming.py": "what a node's clock says",
     "appliance/workflows/node/maintenance/eviction.py": "since when a node is cordoned",
+    "appliance/workflows/imaging/batch.py": "when the installation of a server began",
     "appliance/workflows/node/maintain.py": "the window that was announced",
     "appliance/adapters/hardware/machines.py": "by how much a node's clock is off",
     "appliance/cli/commands/hardware/qualify.py": "when a machine was qualified",
