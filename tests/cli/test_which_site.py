@@ -38,6 +38,8 @@ CHANGING = {
 }
 LOOKING = {
     ("cluster", "certificates", "show"): (),
+    ("hardware", "inspect"): (),
+    ("hardware", "qualify"): (),
     ("hardware", "record"): ("gpu1",),
     ("health",): (),
     ("history",): (),

@@ -131,6 +131,7 @@ ROWS = (
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
             "tests/lab/test_two_hops.py",
+            "tests/lab/test_three_upgraded.py",
             "tests/lab/test_like.py",
         ),
         (
@@ -139,6 +140,7 @@ ROWS = (
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
             "tests/lab/test_two_hops.py",
+            "tests/lab/test_three_upgraded.py",
             "tests/lab/test_like.py",
             "tests/lab/support",
         ),

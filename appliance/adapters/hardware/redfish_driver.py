@@ -172,8 +172,7 @@ class DrivenBmc:
         if chosen is None:
             raise BmcRefused(
                 f"{self._name}: the BMC at {self._bmc.url} has no virtual CD",
-                hint=f"boot it by its network: appliance node image {self._name} --via pxe; or "
-                "license virtual media on its web page",
+                hint="virtual media may need a licence: look at the BMC's web page",
             )
         if chosen.image == url and chosen.inserted:
             return chosen

@@ -76,7 +76,7 @@ def refusals(seen: PowerSeen, options: PowerOptions) -> Iterator[Refusal]:
     yield from _of_identity(seen, options)
     yield from _of_orders(seen, options)
     if options.takes_away and not options.allow_outage:
-        yield from _of_pods(seen, options)
+        yield from _of_pods(seen)
 
 
 def _of_identity(seen: PowerSeen, options: PowerOptions) -> Iterator[Refusal]:
@@ -115,9 +115,9 @@ def _of_orders(seen: PowerSeen, options: PowerOptions) -> Iterator[Refusal]:
             )
 
 
-def _of_pods(seen: PowerSeen, options: PowerOptions) -> Iterator[Refusal]:
+def _of_pods(seen: PowerSeen) -> Iterator[Refusal]:
     node = seen.node
-    anyway = f"appliance node power {options.verb} {node} --allow-outage"
+    anyway = "run the same command with --allow-outage"
     if seen.unknown:
         yield Refusal(
             node,
