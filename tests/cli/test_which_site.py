@@ -20,6 +20,7 @@ CHANGING = {
     ("cluster", "certificates", "renew"): (),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
+    ("node", "image"): ("gpu1", "--iso", "README.md", "--address", "127.0.0.1"),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),
     ("node", "patch"): (),
@@ -37,6 +38,8 @@ CHANGING = {
 }
 LOOKING = {
     ("cluster", "certificates", "show"): (),
+    ("hardware", "inspect"): (),
+    ("hardware", "qualify"): (),
     ("hardware", "record"): ("gpu1",),
     ("health",): (),
     ("history",): (),

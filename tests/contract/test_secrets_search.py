@@ -34,6 +34,7 @@ EXCUSED = {
     "node ssh": "a login: what is told in it is its user's own",
     "kubeconfig": "it prints the administrator's key, which is asked for; no secret of the vault",
     "lab down": "no site: it removes containers",
+    "node image": "it asks BMCs, as node power does, which is searched; seeds have no secret",
     "node remove": "the kubeadm reset of a node that the search has joined again already",
     "node rejoin": "the steps of the install that joins a wiped node, which is searched",
     "node add": "the steps of the install that joins a wiped node, which is searched",

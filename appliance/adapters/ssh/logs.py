@@ -30,7 +30,7 @@ _SECONDS = 60
 
 
 def read_log(nodes: SshNodes, node: Node, script: str) -> tuple[str, bool]:
-    """The text, and whether it was cut at its largest size.
+    """The text, and whether its oldest lines were cut off, as it is larger than one may be.
 
     Raises:
         NodeUnreachable: no connection, or no answer in time.
@@ -46,7 +46,8 @@ def read_log(nodes: SshNodes, node: Node, script: str) -> tuple[str, bool]:
         )
     if answer.code != 0 and not cut:
         raise _failed(node, answer.errors or answer.output)
-    return answer.output, cut
+    # The newest lines are kept; the first of them is rarely whole.
+    return (answer.output.partition("\n")[2] or answer.output) if cut else answer.output, cut
 
 
 def follow_log(nodes: SshNodes, node: Node, script: str, on_text: Callable[[str], None]) -> None:

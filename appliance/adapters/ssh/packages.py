@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import NodeUnreachable
+from appliance.model.patch.services import unit_of
 from appliance.model.patch.state import NodeState, NoState
 
 if TYPE_CHECKING:
@@ -30,6 +31,23 @@ read -r boot </proc/sys/kernel/random/boot_id && echo "boot $boot"
 stat -c 'device %n %d' / /boot /usr /var 2>/dev/null
 stat -f -c 'free %n %a %S' / /boot /usr /var 2>/dev/null
 find /var/lib/dpkg/updates -name '[0-9]*' -printf 'interrupted\n'
+grep -lsE ' (/usr|/lib[0-9]*|/bin|/sbin)/[^ ].* [(]deleted[)]$' /proc/[0-9]*/maps \
+  | sed 's/maps$/cgroup/' \
+  | xargs -r sed -n -e 's/^[0-9]*:name=systemd:/stale /p' -e 's/^0::/stale /p' 2>/dev/null \
+  | sort -u
+since=$(sed -n 's/^btime //p' /proc/stat)
+ticks=$(sed 's/.*) //' /proc/1/stat | cut -d' ' -f20)
+find /var/lib/dpkg/info -name '*.list' -newermt "@$((since + ticks / 100))" ! -newermt now \
+  -printf 'unbooted %f\n'
+for kind in pc efi; do
+  sed -n "/^Name: grub-$kind.install_devices\$/,/^\$/s/^Value: //p" \
+    /var/cache/debconf/config.dat 2>/dev/null | tr -d ' ' | tr ',' '\n' \
+    | while read -r disk; do [ -b "$disk" ] || echo "lost $kind $disk"; done
+done
+sed -n 's/^[[:blank:]]*GRUB_DEFAULT=/grub /p' /etc/default/grub /etc/default/grub.d/*.cfg \
+  2>/dev/null
+find /var/lib/dkms -mindepth 3 -maxdepth 3 -type d -printf 'dkms %P\n' 2>/dev/null
+find /lib/modules -name 'nvidia.ko*' -printf 'nvidia %P\n' 2>/dev/null
 find /etc -xdev '(' -name '*.dpkg-dist' -o -name '*.ucf-dist' ')' -printf 'kept %C@ %p\n'
 exec dpkg-query -W -f 'package ${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n'
 """
@@ -97,22 +115,29 @@ def parse(node: str, text: str) -> NodeState:
         tuple(dict.fromkeys(w[0] for w in said.get("asked", []) if w and _NAME.fullmatch(w[0]))),
         _free(said),
         {w[1]: w[0] for w in said.get("kept", []) if len(w) == 2 and _WORD.fullmatch(w[1])},
+        _stale(said.get("stale", [])),
+        _unbooted(said.get("unbooted", []), architecture),
+        _dkms(said.get("dkms", [])),
+        frozenset(w[0].split("/")[0] for w in said.get("nvidia", []) if w),
+        _lost(said.get("lost", [])),
+        any(w and w[0].strip("'\"") not in ("", "0") for w in said.get("grub", [])[-1:]),
     )
 
 
 def _packages(
     lines: Sequence[Sequence[str]], architecture: str
-) -> tuple[dict[str, str], frozenset[str], tuple[str, ...], int]:
-    """Versions by name, names on hold, half installed ones, and how many are foreign."""
+) -> tuple[dict[str, str], frozenset[str], tuple[str, ...], frozenset[str]]:
+    """Versions by name, names on hold, half installed ones, and names of foreign ones."""
     packages: dict[str, str] = {}
-    held, half, foreign = set(), [], 0
+    held, half, foreign = set(), [], set()
     for words in lines:
         name, version, own, status = [*words, "", "", "", ""][:4]
         wanted, state, fault = status[:1], status[1:2], status[2:3].strip()
         if not _NAME.fullmatch(name):
             raise ValueError("a package without a name")
         if own not in (architecture, "all", ""):
-            foreign += state == "i"
+            if state == "i":
+                foreign.add(name)
             continue
         if wanted == "h":
             held.add(name)
@@ -120,7 +145,42 @@ def _packages(
             packages[name] = version
         elif state in _HALF or fault:
             half.append(name)
-    return packages, frozenset(held), tuple(sorted(half)), foreign
+    return packages, frozenset(held), tuple(sorted(half)), frozenset(foreign)
+
+
+def _stale(lines: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The units of processes that still use replaced files."""
+    units = {unit_of(words[0]) for words in lines if len(words) == 1 and _WORD.fullmatch(words[0])}
+    return tuple(sorted(units - {""}))
+
+
+def _unbooted(lines: Sequence[Sequence[str]], architecture: str) -> tuple[str, ...]:
+    """The packages whose list of files is younger than the boot."""
+    found = set()
+    for words in lines:
+        name, _, own = (words[0] if words else "").removesuffix(".list").partition(":")
+        if own in ("", architecture) and _NAME.fullmatch(name):
+            found.add(name)
+    return tuple(sorted(found))
+
+
+def _dkms(lines: Sequence[Sequence[str]]) -> dict[str, frozenset[str]]:
+    """Module -> the kernels it was built for, of ``MODULE/VERSION/KERNEL``."""
+    found: dict[str, frozenset[str]] = {}
+    for words in lines:
+        parts = words[0].split("/") if len(words) == 1 and _WORD.fullmatch(words[0]) else []
+        if len(parts) == 3 and parts[2] not in ("build", "source"):
+            found[parts[0]] = found.get(parts[0], frozenset()) | {parts[2]}
+    return found
+
+
+def _lost(lines: Sequence[Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Kind of GRUB -> disks that it is to be installed on and that are absent."""
+    found: dict[str, tuple[str, ...]] = {}
+    for words in lines:
+        if len(words) == 2 and _WORD.fullmatch(words[1]):
+            found[words[0]] = (*found.get(words[0], ()), words[1])
+    return found
 
 
 def _free(said: Mapping[str, list[list[str]]]) -> dict[str, int]:

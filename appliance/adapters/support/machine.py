@@ -15,9 +15,9 @@ from appliance import __version__
 from appliance.adapters.local.plain_files import open_plain
 from appliance.adapters.site.state import STATE
 from appliance.errors import ApplianceError
+from appliance.model.support.forms import is_secret_name
 from appliance.model.support.items import Found, Unanswered
 from appliance.model.support.redaction import Known
-from appliance.model.support.rules import is_secret_name
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site

@@ -131,7 +131,7 @@ def _of_nodes(site: Site, seen: Seen) -> Iterator[Ending]:
     for name, facts in seen.look.node_facts.items():
         for ending in _kubernetes(name, facts, seen.epoch):
             yield replace(ending, doubt=doubt(ending, seen))
-        yield from _services(name, facts)
+        yield from _doubted(_services(name, facts), seen)
         for path, what in _TOLD.items():
             whys = facts.unreadable(path.partition(".")[0])
             if whys and facts.at(path) is None:
@@ -193,6 +193,27 @@ def doubt(ending: Ending, seen: Seen) -> str:
     if not told and others and ending.ends > max(others):
         return f"the cluster's authority ends on {max(others):%Y-%m-%d}, by other nodes"
     return told
+
+
+def _doubted(found: Iterable[Ending], seen: Seen) -> Iterator[Ending]:
+    for ending in found:
+        yield replace(ending, doubt=_doubt_of_service(ending, seen))
+
+
+def _doubt_of_service(ending: Ending, seen: Seen) -> str:
+    """Why a date that a node tells of a server's certificate is not believed.
+
+    A certificate of the site's CA is no good after the CA, and most nodes tell the CA's end.
+    """
+    others = [
+        moment
+        for name, facts in seen.look.node_facts.items()
+        if name != ending.where
+        if (moment := _moment(facts.at("trust.site_ca_not_after"))) is not None
+    ]
+    if ending.ends is None or not others or ending.ends <= max(others):
+        return ""
+    return f"the site's CA ends on {max(others):%Y-%m-%d}, by other nodes"
 
 
 def _beyond(ends: datetime, now: float, days: int, what: str) -> str:

@@ -19,7 +19,7 @@ from appliance.model.site.files.diagnostics import did_you_mean
 KUBELET: Final = ("kubelet",)
 RUNTIME: Final = ("docker", "containerd")
 MOST_LINES: Final = 10_000
-# Of one answer, below what a call over SSH accepts.
+# Of one answer, its newest part, below what a call over SSH accepts.
 MOST_BYTES: Final = 8_000_000
 # How long a node may take, and how long it is followed at most.
 READ_SECONDS: Final = 50
@@ -143,9 +143,9 @@ def _limited(words: Sequence[str], window: Window, only: str = "") -> str:
             return shlex.join(["exec", *limit, *words]) + " 2>&1"
         return shlex.join(["exec", *limit, "bash", "-c", shlex.join(words) + filtered]) + " 2>&1"
     command = shlex.join(["timeout", str(READ_SECONDS), *words])
-    # Of a pipe, sh has the exit status of head alone: a log that was not read would be one of
+    # Of a pipe, sh has the exit status of tail alone: a log that was not read would be one of
     # a few words.
-    piped = f"set -o pipefail; {command} 2>&1{filtered} | head --bytes={MOST_BYTES}"
+    piped = f"set -o pipefail; {command} 2>&1{filtered} | tail --bytes={MOST_BYTES}"
     return shlex.join(["exec", "bash", "-c", piped])
 
 

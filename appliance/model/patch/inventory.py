@@ -33,7 +33,7 @@ def patch_inventory(
         desired: with the manifest of the bundle.
         observed: what was seen of nodes and cluster.
         patches: node -> what changes on it, of the nodes of one step.
-        boots: node -> the boot that must end, where a boot was asked for.
+        boots: node -> the boot that must end, where the plan has one.
         bundle_directory: the bundle on the control host, or None.
 
     Raises:

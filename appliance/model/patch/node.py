@@ -8,7 +8,14 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.bundle.debian_version import is_newer
-from appliance.model.components.gpu.driver import STANDIN, absent_parts
+from appliance.model.patch.drivers import (
+    BY_CHOICE,
+    GpuNode,
+    faults_of_boot,
+    no_driver,
+    not_buildable,
+    without_driver,
+)
 from appliance.model.patch.kernels import (
     follows,
     is_of_a_kernel,
@@ -17,12 +24,19 @@ from appliance.model.patch.kernels import (
     kernels_in,
     same_line,
 )
-from appliance.model.patch.services import is_library, needs_reboot, restarts
+from appliance.model.patch.services import (
+    is_lasting,
+    is_library,
+    needs_reboot,
+    restarts,
+    takes_effect_unseen,
+)
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.patch.state import NodeState
 
+_STALE: Final = "still uses a replaced file"
 HELD: Final = "on hold on the node"
 OURS: Final = "the release has it: it changes with the release"
 # What the release or the vendor's script installs, whether a node has it on hold or not.
@@ -39,8 +53,6 @@ _OURS: Final = (
     "xserver-xorg-video-nvidia-*",
     "dkms",
 )
-# What the driver of a node with GPUs is compiled with, for each kernel.
-DRIVER_PARTS: Final = ("image", "modules", "headers")
 # The modules of a kernel; those of virtual machines come without the second part.
 MODULES: Final = ("modules", "modules-extra")
 
@@ -76,19 +88,6 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class GpuNode:
-    """What a new kernel needs on a node with GPUs.
-
-    Attributes:
-        driver: ``host``, ``container`` or ``preinstalled``, as gpu.driver of site.yml says.
-        kernels: those that gpu.kernels of site.yml names.
-    """
-
-    driver: str
-    kernels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class NodePatch:
     """What happens on one node.
 
@@ -96,12 +95,15 @@ class NodePatch:
         changes: packages from the updates of the bundle.
         driver_packages: what the driver on the host is built with for the new kernel.
         kernel: the new kernel; empty: none.
+        next_kernel: the kernel that must run after a boot.
         driver_kernel: the kernel of the next boot, where NVIDIA's driver on the host must be built
             for it first: the new one, or one that is installed and does not run yet.
         no_driver: why the node would come back without its GPUs; empty: it would not.
+        no_boot: why it would come back on a kernel that nothing has proved; empty: it would not.
         kept: what stays, by name.
         reboot: why the node boots again; empty: it does not, as far as is known before.
         services: what restarts with its own package.
+        owed: services that an earlier installation left with replaced files: they restart.
         libraries: changed libraries; services that use them restart after the installation.
         older: installed packages for which the bundle left out an older update.
         out: an earlier run took the node out of service and did not return it.
@@ -112,11 +114,14 @@ class NodePatch:
     changes: tuple[Change, ...] = ()
     driver_packages: Mapping[str, str] = field(default_factory=dict)
     kernel: str = ""
+    next_kernel: str = ""
     driver_kernel: str = ""
     no_driver: str = ""
+    no_boot: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
     reboot: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     older: tuple[Change, ...] = ()
     out: bool = False
@@ -125,7 +130,7 @@ class NodePatch:
     @property
     def is_due(self) -> bool:
         """Whether anything is to be done on the node."""
-        return bool(self.changes or self.reboot or self.out or self.repair)
+        return bool(self.changes or self.reboot or self.owed or self.out or self.repair)
 
     @property
     def packages(self) -> dict[str, str]:
@@ -146,6 +151,7 @@ class NodePatch:
         if self.out:
             yield "an earlier patch took it out of service and did not return it"
         yield from self.reboot
+        yield from (f"{unit} {_STALE}" for unit in self.owed)
 
 
 def plan_node(
@@ -185,8 +191,8 @@ def plan_node(
         if kernel and kernel_of(name) == kernel and name not in state.packages
     ]
     next_kernel = kernel or _not_running(state)
-    no_driver = "" if kernel or gpu is None else _without_driver(next_kernel, state, manifest, gpu)
-    on_host = bool(next_kernel) and gpu is not None and gpu.driver == "host" and not no_driver
+    lost = "" if kernel or gpu is None else without_driver(next_kernel, state, manifest, gpu)
+    on_host = bool(next_kernel) and gpu is not None and gpu.driver == "host" and not lost
     changed = [change.name for change in changes]
     everything = (*changes, *new)
     reboot = tuple(_reboot(state, changed, kernel))
@@ -197,11 +203,14 @@ def plan_node(
         everything,
         _headers(next_kernel, manifest) if on_host else {},
         kernel,
+        next_kernel or state.kernel,
         next_kernel if on_host else "",
-        no_driver,
+        lost,
+        tuple(faults_of_boot(state, next_kernel or state.kernel, new=bool(kernel))),
         tuple(kept),
         reboot,
         restarts(changed),
+        tuple(unit for unit in state.stale if not is_lasting(unit)),
         tuple(name for name in changed if is_library(name) and not needs_reboot(name)),
         tuple(_older(state, manifest)),
         out,
@@ -230,8 +239,9 @@ def _new_kernel(
     for kernel in reversed(kernels_in(updates)):
         if not follows(kernel, newest):
             continue
-        why = _lacks_modules(kernel, state, updates)
-        why = why or ("" if gpu is None else _no_driver(kernel, manifest, gpu))
+        why = BY_CHOICE if state.boots_by_choice else _lacks_modules(kernel, state, updates)
+        why = why or not_buildable(kernel, state, updates)
+        why = why or ("" if gpu is None else no_driver(kernel, manifest, gpu))
         if not why:
             return kernel, refused
         refused.append(Kept(f"kernel {kernel}", "", why))
@@ -251,44 +261,14 @@ def _lacks_modules(kernel: str, state: NodeState, updates: Mapping[str, str]) ->
     return f"the updates lack {', '.join(absent)}, and the kernel that runs has that part"
 
 
-def _no_driver(kernel: str, manifest: BundleManifest, gpu: GpuNode) -> str:
-    """Why NVIDIA's driver cannot be built for a kernel; empty: it can."""
-    if gpu.driver == "preinstalled":
-        return "NVIDIA's driver is the site's own, and nothing of it is in the bundle"
-    if absent := absent_parts(kernel, DRIVER_PARTS, manifest):
-        return (
-            f"NVIDIA's driver cannot be built for it: the release's part of the bundle lacks "
-            f"{', '.join(absent)}"
-        )
-    if kernel not in gpu.kernels:
-        return "gpu.kernels of site.yml does not name it"
-    return ""
-
-
 def _not_running(state: NodeState) -> str:
-    """The newest installed kernel that follows the running one: the next boot takes it."""
-    return next((k for k in reversed(kernels_in(state.packages)) if follows(k, state.kernel)), "")
+    """The newest installed kernel that follows the running one: the next boot takes it.
 
-
-def _without_driver(kernel: str, state: NodeState, manifest: BundleManifest, gpu: GpuNode) -> str:
-    """Why GPUs are lost with the boot of a kernel that is installed already; empty: they are not.
-
-    The driver of the site itself is the site's to build; a stand-in drives nothing.
+    Empty: there is none, or somebody chose another entry of the boot menu.
     """
-    if not kernel or gpu.driver == "preinstalled":
+    if state.boots_by_choice:
         return ""
-    if gpu.driver == "container" and STANDIN in manifest.standins:
-        return ""
-    # dkms takes the headers that are on the node; the operator's container reads the bundle only.
-    there = state.packages if gpu.driver == "host" else {}
-    parts = ("headers",) if gpu.driver == "host" else DRIVER_PARTS
-    absent = [name for name in absent_parts(kernel, parts, manifest) if name not in there]
-    if not absent:
-        return ""
-    return (
-        f"kernel {kernel} is installed, and the next boot takes it; NVIDIA's driver cannot be "
-        f"built for it without {', '.join(absent)}"
-    )
+    return next((k for k in reversed(kernels_in(state.packages)) if follows(k, state.kernel)), "")
 
 
 def _headers(kernel: str, manifest: BundleManifest) -> dict[str, str]:
@@ -307,6 +287,10 @@ def _reboot(state: NodeState, changed: list[str], kernel: str) -> Iterator[str]:
     if state.reboot_asked:
         names = ", ".join(state.reboot_for) or "a package"
         yield f"{names} asked for a boot before this patch"
+    for name in state.unbooted:
+        if takes_effect_unseen(name) and name not in changed:
+            yield f"{name} was installed since the last boot, and takes effect only after one"
+    yield from (f"{unit} {_STALE}" for unit in state.stale if is_lasting(unit))
 
 
 def _older(state: NodeState, manifest: BundleManifest) -> Iterator[Change]:

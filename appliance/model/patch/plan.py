@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from appliance.model.patch.node import GpuNode, NodePatch, plan_node
+from appliance.model.patch.drivers import GpuNode
+from appliance.model.patch.installing import installing_faults
+from appliance.model.patch.node import NodePatch, plan_node
 from appliance.model.patch.space import space_faults
 from appliance.model.patch.state import REASON, NodeState, NoState
 from appliance.model.site.groups import CONTROL_PLANE, GPU_WORKERS
@@ -138,6 +140,7 @@ def plan_patch(
                 always=options.reboot == "always",
             )
             refusals += _of_driver(node.name, nodes[node.name])
+            refusals += installing_faults(state, nodes[node.name])
             refusals += space_faults(state, nodes[node.name], manifest)
     due = [node for node in wanted if node.name in nodes and nodes[node.name].is_due]
     return PatchPlan(nodes, tuple(_steps(site, due, nodes, options, found)), tuple(refusals))
@@ -170,8 +173,17 @@ def _of_driver(name: str, patch: NodePatch) -> Iterator[Refusal]:
             CHECK,
             patch.no_driver,
             "NVIDIA's driver for the kernel of the next boot",
-            "name the kernel in gpu.kernels of site.yml, and build the bundle with --site; or "
-            "remove that kernel from the node",
+            "name the kernel in gpu.kernels of site.yml, and build the bundle with --site; with a "
+            "driver of your own, build it for that kernel; or remove that kernel from the node",
+        )
+    for text in patch.no_boot if patch.is_due else ():
+        yield Refusal(
+            name,
+            CHECK,
+            text,
+            "a kernel that the patch can prove",
+            "boot it in a maintenance and test the node, or remove that kernel from the node; "
+            "modules of dkms: dkms autoinstall -k KERNEL",
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from appliance.model.patch.node import GpuNode, plan_node
+from appliance.model.patch.node import plan_node
 from appliance.model.patch.state import NodeState, NoState
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
+    from appliance.model.patch.drivers import GpuNode
     from appliance.model.patch.node import NodePatch
 
 
@@ -51,7 +52,7 @@ def _open(
     left = plan_node(now, manifest, gpu=gpu)
     if left.repair:
         yield f"dpkg left half installed: {', '.join(now.half) or 'see dpkg --audit'}"
-    yield from left.reboot
+    yield from (*left.reboot, *(f"{unit} still uses a replaced file" for unit in left.owed))
     if patch.reboot:
         yield from _boot(patch, before, now)
 
@@ -59,8 +60,8 @@ def _open(
 def _boot(patch: NodePatch, before: NodeState, now: NodeState) -> Iterator[str]:
     if now.boot == before.boot:
         yield "it did not boot"
-    if patch.kernel and now.kernel != patch.kernel:
-        yield f"kernel {now.kernel} runs, not {patch.kernel}"
+    if now.kernel != patch.next_kernel:
+        yield f"kernel {now.kernel} runs, not {patch.next_kernel}"
 
 
 def newly_kept(before: NodeState, now: NodeState) -> tuple[str, ...]:

@@ -16,14 +16,11 @@ from typing import Any, Final
 from unicodedata import category, normalize
 from urllib.parse import quote, quote_plus
 
+from appliance.model.support.forms import BEFORE, SECRET_NAME, has_hint, is_secret_name, marked
 from appliance.model.support.lookalikes import as_read
-from appliance.model.support.rules import (
-    SECRET_NAME,
-    has_hint,
-    is_secret_name,
-    marked,
-    without_secrets,
-)
+from appliance.model.support.prose import TELLING
+from appliance.model.support.rules import without_secrets
+from appliance.model.support.spans import Span
 
 # A longer line is left out: no log has one, and it would be held in memory.
 LONGEST_LINE: Final = 1 << 20
@@ -34,20 +31,22 @@ MOST_KEY_LINES: Final = 300
 # What Docker and the journal write before each line of a program.
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) (?:\S+ \S+?\[\d+\]: )?")
 _KEY: Final = "PRIVATE KEY"
-_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
-_END: Final = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_BEGIN: Final = re.compile(r"-{4} ?-?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_END: Final = re.compile(r"-{4} ?-?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
 _VAULT: Final = "$ANSIBLE_VAULT;"
 _VAULT_BODY: Final = re.compile(r"[^0-9a-f]*[0-9a-f]{20,}\s*")
 _NAME_LINE: Final = re.compile(
-    rf"""[\s\-{{"'\\]*name["'\\]*\s*[:=]\s*["'\\]*(?:{SECRET_NAME})["'\\]*,?\s*""", re.I
+    rf"""[\s\-{{"'\\]*name["'\\]*\s*[:=]\s*["'\\]*{BEFORE}(?:{SECRET_NAME})["'\\]*,?\s*"""
+    rf"""|\s*["'](?:{SECRET_NAME})["']\s*:\s*\{{\s*""",
+    re.I,
 )
 _VALUE_LINE: Final = re.compile(
-    r"""([\s\-"'\\]*value["'\\]*\s*[:=]\s*)(.*?)(["'\\]{0,9},?\s{0,9})""", re.I
+    rf"""([\s\-"'\\]*(?:{TELLING})["'\\]*\s*[:=]\s*)(.*?)(["'\\]{{0,9}},?\s{{0,9}})""", re.I
 )
 # A key at the beginning of a line: what is further to the right below it belongs to its value. Of
 # JSON only a list is taken whole, as its mappings are looked into.
 _BLOCK: Final = re.compile(
-    rf"""(\s*(?:[-?] +)*)(?:(["'])?(?:{SECRET_NAME})(?(2)\2)\s*)"""
+    rf"""(\s*(?:[-?] +)*)(?:(["'])?{BEFORE}(?:{SECRET_NAME})(?(2)\2)\s*)"""
     r"(?::(?=\s|$)(?(2)(?!\s*\{\s*$))(.*))?",
     re.I,
 )
@@ -60,6 +59,13 @@ _PENDING: Final = re.compile(
 )
 # An item of a list of YAML that is an option: its value is the next item.
 _OPTION: Final = re.compile(rf"""\s*-\s+["']?(?=-)(?:{SECRET_NAME})["']?\s*""", re.I)
+# The part of a form, or the prompt that a script waits for: the value comes next.
+_ASKED: Final = re.compile(
+    rf"""(?:.{{0,200}}form-data;.{{0,200}}name=["']?|\s*expect\b.{{0,200}}?)(?:{SECRET_NAME})""",
+    re.I,
+)
+_HEADER: Final = re.compile(r"Content-[\w-]{1,40}:", re.I)
+_TELLING: Final = frozenset((*TELLING.replace("(?:text)?", "").split("|"), "plaintext"))
 # Colours and other commands to a terminal, and characters that nobody sees: they part names.
 _UNSEEN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -104,6 +110,7 @@ class Redactor:
         self._has_items = False
         self._explicit = False
         self._pending = False
+        self._span = Span()
         self._after_body = False
         self._after_words = False
 
@@ -149,6 +156,9 @@ class Redactor:
         if self._after_words and _HEX_KEY.fullmatch(kept):
             kept = marked("certificate key")
         self._after_words = "certificate" in kept and "key" in kept
+        if self._span.takes(kept):
+            return stamp + marked("value")
+        self._span.begin(kept)
         told = without_secrets(self._without_named(kept))
         if self._after_body and (short := _SHORT_BODY.fullmatch(told)):
             told = short[1] + marked("base64")
@@ -187,7 +197,7 @@ class Redactor:
             if not line.strip() or indent > self._block or is_item:
                 return " " * indent + marked("value") if line.strip() else line
             self._block = None
-        if self._pending and line.strip():
+        if self._pending and line.strip() and not _HEADER.match(line):
             self._pending = False
             return marked("value")
         if self._explicit and line.lstrip()[:1] == ":":
@@ -196,7 +206,7 @@ class Redactor:
         if self._after_name and (found := _VALUE_LINE.fullmatch(line)):
             self._after_name, self._block = False, len(found[1]) - len(found[1].lstrip(" -"))
             return found[1] + marked("value") + found[3]
-        self._after_name = "ame" in line and _NAME_LINE.fullmatch(line) is not None
+        self._after_name = ("ame" in line or "{" in line) and bool(_NAME_LINE.fullmatch(line))
         self._expect_value(line)
         return line
 
@@ -209,7 +219,9 @@ class Redactor:
             if block[3] is not None:
                 self._block = len(block[1].expandtabs(1))
                 self._has_items = _HEAD.fullmatch(block[3].strip()) is not None
-        elif "{" in line and _PENDING.fullmatch(line):
+        elif (("form-data" in line or "expect" in line) and _ASKED.match(line)) or (
+            "{" in line and _PENDING.fullmatch(line)
+        ):
             self._pending = True
 
 
@@ -272,7 +284,8 @@ def _taken_out(value: Any, of_text: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [_taken_out(inner, of_text) for inner in value]
     if isinstance(value, Mapping):
-        return _plain(value, of_text)
+        told = {key: _whole(inner) for key, inner in value.items() if key in _TELLING}
+        return {**_plain(value, of_text), **told}
     if value is None or isinstance(value, bool) or value == "":
         return value
     return marked("value")

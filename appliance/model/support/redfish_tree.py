@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
+from appliance.model.support.forms import is_secret_name
 from appliance.model.support.pseudonyms import Pseudonyms, pseudonym_of_serial
-from appliance.model.support.rules import is_secret_name
 
 FORMAT: Final = 1
 # Of each of these keys the value identifies a machine, a place or a person (DMTF DSP0268).

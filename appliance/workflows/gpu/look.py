@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import BundleRefused, ConfigError, NodeUnreachable
-from appliance.model.node.drain import Forecast, forecast
 from appliance.model.plan.planner import choose
 from appliance.model.plan.under_upgrade import under_way
 from appliance.model.state.cluster.cluster import Cluster
@@ -18,10 +17,12 @@ from appliance.model.upgrade.gpu.observed import gpu_situation
 from appliance.model.upgrade.gpu.plan import GpuPlan, plan_gpu_upgrade
 from appliance.model.upgrade.gpu.points import open_of
 from appliance.model.upgrade.gpu.target import Target, target_of
+from appliance.workflows.cluster.foresight import foresee, to_judge
 from appliance.workflows.session.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding
+    from appliance.model.node.drain import Forecast
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.journal import Run
@@ -132,28 +133,18 @@ def look(
     found = gpu_situation(desired, observed, target)
     choice, _ = choose(desired, observed)
     plan = plan_gpu_upgrade(target, found, open_of(desired, observed, target, choice.leader))
-    forecasts = _foresee(plan, session)
-    # A node of ours that is out is empty; the others are judged again before their turn.
     out = {name for name, node in found.nodes.items() if node.is_out}
+    forecasts = foresee([step.nodes for step in plan.steps if step.kind == "node"], session, out)
     bundle = bundle or _bundle(plan, session)
     evidence = GpuEvidence(
         bundle,
-        {name: one for name, one in forecasts.items() if name not in out},
+        to_judge(forecasts, out),
         session.preflight(desired, observed.node_facts, observed),
         request.allow_outage,
     )
     gates = gpu_gates(desired, observed, target, found, evidence) if plan.steps else ()
     result = GpuUpgradeResult(plan, gates, forecasts, session.journal.durations(), bundle=bundle)
     return observed, result
-
-
-def _foresee(plan: GpuPlan, session: Session) -> dict[str, Forecast]:
-    """Node -> what its eviction will do."""
-    names = [name for step in plan.steps if step.kind == "node" for name in step.nodes]
-    views = session.drain.views(names) if names else {}
-    return {
-        name: forecast(name, view.pods, view.budgets, view.nodes) for name, view in views.items()
-    }
 
 
 def _bundle(plan: GpuPlan, session: Session) -> BundleEvidence | Silence:

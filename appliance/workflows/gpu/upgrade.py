@@ -26,13 +26,14 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
-from appliance.model.upgrade.gpu.observed import gpu_situation
+from appliance.model.upgrade.gpu.observed import REASON, gpu_situation
 from appliance.model.upgrade.gpu.plan import GpuPlan, GpuStep
 from appliance.model.upgrade.gpu.points import node_points, step_points, unfinished
 from appliance.model.upgrade.gpu.target import Target
 from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
+from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.gpu.look import (
     NODE,
     OPERATOR,
@@ -43,7 +44,6 @@ from appliance.workflows.gpu.look import (
     require_target,
     without_answered,
 )
-from appliance.workflows.gpu.nodes import OneNode
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "gpu upgrade"
+# The driver is another one afterwards, which the upgrade itself verifies.
+CHANGED: Final = frozenset({"driver"})
 # A driver in a container is compiled on the node; operands start after it.
 PATIENCE_SECONDS: Final = 900.0
 POLL_SECONDS: Final = 2.0
@@ -107,14 +109,18 @@ class _Run:
         self._desired = request.desired
         self._observed = observed
         self._recorder = Recorder(request.run, session)
-        self._step: GpuStep | None = None
-        self._nodes = OneNode(
+        self._nodes = Batches(
             request.desired,
+            f"{REASON}{target.release}: {target.words}",
+            lambda reason: reason.startswith(REASON),
             request.run,
             session,
-            f"{target.release}: {target.words}",
             self._renew,
+            # A node that failed stays out: its driver and its operands are proved by the next run.
+            lambda _: False,
+            self._recorder.begin,
             request.allow_outage,
+            CHANGED,
         )
 
     def carry_out(
@@ -162,7 +168,6 @@ class _Run:
                     else f"paused before the first step: {step.title}: {names}",
                     hint="to go on: run the same command again",
                 )
-            self._step = step
             try:
                 self._carry_out(step)
             except ApplianceError as error:
@@ -177,7 +182,7 @@ class _Run:
         if step.kind in ("artifacts", "registry"):
             self._install(step.kind)
         elif step.kind == "node":
-            self._nodes.carry_out(step.nodes[0])
+            self._nodes.carry_out(step)
         elif step.kind == "operator":
             self._played(OPERATOR, step)
         else:
@@ -200,11 +205,8 @@ class _Run:
         request = InstallRequest(self._desired, self._request.run, Scope(only=only))
         install(request, self._session, lambda _plan: True)
 
-    def _renew(self, name: str) -> None:
+    def _renew(self, step: GpuStep) -> None:
         """Renew an emptied node; one that is renewed already only comes back."""
-        step = self._step
-        if step is None or step.nodes != (name,):
-            raise AssertionError(f"{name}: no step of its own is under way")
         self._look()
         if step_points(self._desired, self._observed, self._target, step):
             self._played(NODE, step)

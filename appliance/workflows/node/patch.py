@@ -35,6 +35,7 @@ from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.node.patch_look import PatchRequest, PatchResult, etcd_gates, look
+from appliance.workflows.node.patch_services import lacking
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
@@ -163,10 +164,35 @@ class _Run:
             install(request, self._session, lambda _plan: True)
             return
         self._require_etcd(step)
+        serves = self._site.services_node.name in step.nodes
+        lacked = self._lacking() if serves else ()
         if step.kind == "host":
             self._converge(step)
         else:
             self._batches.carry_out(step)
+        if serves:
+            self._require_services(lacked)
+
+    def _lacking(self) -> tuple[str, ...]:
+        return lacking(self._request.desired, self._session, self._observed)
+
+    def _require_services(self, lacked: tuple[str, ...]) -> None:
+        """Look until the services node offers again what it offered before its patch.
+
+        Raises:
+            StepNotVerified: it did not in time; the packages are in effect on it.
+        """
+        name = self._site.services_node.name
+        patience = Patience(self._session.clock, PATIENCE_SECONDS)
+        while left := [text for text in self._lacking() if text not in lacked]:
+            if patience.is_over():
+                raise StepNotVerified(
+                    f"{name}: its packages are in effect, but {left[0]}",
+                    hint="repair it: appliance install",
+                    details=left[1:],
+                )
+            self._session.observer.verifying(PACKAGES, left[0])
+            self._session.clock.sleep(POLL_SECONDS)
 
     def _require_etcd(self, step: PatchStep) -> None:
         """Refuse to take a node with etcd out while another member is not whole.
@@ -193,12 +219,12 @@ class _Run:
 
     def _play(self, step: PatchStep) -> None:
         request, session = self._request, self._session
-        always = request.options.reboot == "always"
         inventory = patch_inventory(
             request.desired,
             self._observed,
             {name: self._found.patch_of(name) for name in step.nodes},
-            {name: self._before(name).boot for name in step.nodes if always},
+            # What a boot is for may be in no file of the node: the plan's word counts.
+            {n: self._before(n).boot for n in step.nodes if self._found.patch_of(n).reboot},
             bundle_directory=session.bundle.directory if session.bundle else None,
         )
 

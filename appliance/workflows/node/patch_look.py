@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.components.gpu.driver import bundled_driver, host_driver
-from appliance.model.node.drain import Forecast, forecast
 from appliance.model.patch.node import NodePatch
 from appliance.model.patch.plan import (
     CHECK,
@@ -31,9 +30,11 @@ from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Evidence
 from appliance.model.upgrade.points.etcd import etcd
 from appliance.model.upgrade.points.gate import Gate, stopping
+from appliance.workflows.cluster.foresight import foresee, to_judge
 from appliance.workflows.cluster.upgrade_look import observe_patiently
 
 if TYPE_CHECKING:
+    from appliance.model.node.drain import Forecast
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
@@ -102,9 +103,9 @@ def look(request: PatchRequest, session: Session) -> tuple[Observed, PatchResult
     plan = plan_patch(
         site, request.desired.manifest, request.options, _situation(request, observed, states)
     )
-    forecasts = _foresee(plan, session)
     # A member on a node of ours that is out is away already: the patch is what brings it back.
     out = {name for name, patch in plan.nodes.items() if patch.out}
+    forecasts = foresee([step.nodes for step in plan.steps if step.kind == "nodes"], session, out)
     refusals = [
         *_of_upgrade(site, observed),
         *plan.refusals,
@@ -114,8 +115,7 @@ def look(request: PatchRequest, session: Session) -> tuple[Observed, PatchResult
             for gate in stopping(etcd_gates(site, session, plan.steps))
             if gate.node not in out
         ),
-        # In the middle a node of ours is out, and its pods are on the move.
-        *(() if out else _of_forecasts(request, forecasts)),
+        *_of_forecasts(request, to_judge(forecasts, out)),
     ]
     plan = replace(plan, refusals=tuple(refusals))
     return observed, PatchResult(plan, states, forecasts, Durations(session.journal.read()))
@@ -172,23 +172,6 @@ def _of_other_driver(plan: PatchPlan, desired: Desired, observed: Observed) -> I
                 f"the bundle's driver, which is built for kernel {patch.driver_kernel}",
                 "appliance gpu upgrade; then run the same command again",
             )
-
-
-def _foresee(plan: PatchPlan, session: Session) -> dict[str, Forecast]:
-    """Node -> what its eviction will do; the others of its batch take none of its pods."""
-    steps = [step for step in plan.steps if step.kind == "nodes"]
-    names = list(dict.fromkeys(name for step in steps for name in step.nodes))
-    views = session.drain.views(names) if names else {}
-    found = {}
-    for step in steps:
-        for name in step.nodes:
-            view = views[name]
-            nodes = [
-                replace(node, unschedulable=True) if node.name in step.nodes else node
-                for node in view.nodes
-            ]
-            found[name] = forecast(name, view.pods, view.budgets, nodes)
-    return found
 
 
 def _of_forecasts(request: PatchRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:

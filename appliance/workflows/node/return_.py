@@ -361,11 +361,12 @@ class _Run:
         """What is asked of the node: not the release where an upgrade renews it later.
 
         Otherwise a node that a person maintains meanwhile could neither return nor be upgraded.
+        Nor the GPU stack of a bundle: ``gpu upgrade`` brings it, after Kubernetes has its release.
         """
         ours = self._mark.reason.startswith(REASON)
         lags = not ours and renewed_later(self._name, observed.cluster)
         lagging = self._request.desired.lagging | frozenset({self._name} if lags else ())
-        return replace(self._request.desired, lagging=lagging)
+        return replace(self._request.desired, lagging=lagging, manifest=None)
 
     def _steps(self) -> tuple[str, ...]:
         """The steps that concern this node, on a site that has them."""

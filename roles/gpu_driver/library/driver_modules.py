@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ansible.module_utils.appliance_boot import boot_faults
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
@@ -23,7 +24,10 @@ options:
     elements: str
     required: true
   loads:
-    description: Whether the modules are loaded, too; otherwise they are only built.
+    description:
+      - Whether the modules are loaded, too; otherwise they are only built.
+      - Then, where another version is loaded, the node restarts next; the module fails where it
+        would not come up, or on a kernel without the driver.
     type: bool
     default: true
 author: [Hyperscalers]
@@ -115,6 +119,22 @@ def load(run, version, root, check_mode):
     return ["NVIDIA's driver %s is loaded" % version]
 
 
+def require_boot(root, loaded, version):
+    """Refuse the restart for another driver where the node would not come up with it.
+
+    Raises:
+        DriverError: says why; the node still runs, with its old driver.
+    """
+    faults = boot_faults(root) if loaded not in ("", version) else []
+    if faults:
+        raise DriverError(
+            "this node must restart, because driver %s is loaded, and would not come up with %s: "
+            "%s; make it again with update-initramfs -c -k all and dkms autoinstall -k KERNEL, or "
+            "remove that kernel; then run the same command again"
+            % (loaded, version, "; ".join(faults))
+        )
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -130,7 +150,10 @@ def main():
         before = loaded_version("")
         for kernel in want["kernels"]:
             changes += build(run, kernel, want["version"], module.check_mode)
-        changes += load(run, want["version"], "", module.check_mode) if want["loads"] else []
+        if want["loads"]:
+            changes += load(run, want["version"], "", module.check_mode)
+        elif not module.check_mode:
+            require_boot(Path("/"), before, want["version"])
     except (DriverError, OSError) as error:
         module.fail_json(msg=str(error), changes=changes)
     module.exit_json(changed=bool(changes), changes=changes, loaded=before)

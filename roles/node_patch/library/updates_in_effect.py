@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ansible.module_utils.appliance_boot import boot_faults
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.replaced_files import boot_faults, boot_reasons, lasting, stale_units
+from ansible.module_utils.replaced_files import boot_reasons, lasting, stale_units
 
 DOCUMENTATION = r"""
 module: updates_in_effect

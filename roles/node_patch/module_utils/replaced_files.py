@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 
+from ansible.module_utils.appliance_boot import newest_kernel, text_of
+
 # dpkg replaces these; what is deleted elsewhere (/tmp, /dev/zero, memfd) is no package's.
-_OF_PACKAGES = re.compile(r"(/usr|/lib\d*|/bin|/sbin)/\S.* \(deleted\)$")
+_OF_PACKAGES = re.compile(r"\s(/usr|/lib\d*|/bin|/sbin)/\S.* \(deleted\)$")
 # A restart of these would end every login or every container, or is refused by systemd.
 _LASTING = re.compile(
     r"init\.scope|(dbus|polkit|docker|containerd|kubelet|keepalived|haproxy"
@@ -17,7 +19,6 @@ _LASTING = re.compile(
 )
 # A login goes on with its own files until it ends; a container has no files of the node.
 _ELSEWHERE = re.compile(r"user@.*\.service|appliance-.*\.service|(?!init\.scope$).*\.scope")
-_KERNEL = re.compile(r"(?P<series>\d+\.\d+)\.(?P<rest>[\d.-]*\d)-(?P<flavour>[a-z][\w-]*)")
 
 
 def lasting(unit):
@@ -65,61 +66,14 @@ def _unit(folder):
 def boot_reasons(root, boot_from):
     """Return why the machine must boot, as far as files say so."""
     reasons = []
-    boot = _text(root / "proc/sys/kernel/random/boot_id")
+    boot = text_of(root / "proc/sys/kernel/random/boot_id")
     if boot_from and boot == boot_from:
         reasons.append("it was asked for")
-    running = _text(root / "proc/sys/kernel/osrelease")
+    running = text_of(root / "proc/sys/kernel/osrelease")
     newest = newest_kernel(root, running)
     if newest != running:
         reasons.append("kernel %s is installed, and %s runs" % (newest, running))
     if (root / "run/reboot-required").exists():
-        names = sorted(set(_text(root / "run/reboot-required.pkgs").split()))
+        names = sorted(set(text_of(root / "run/reboot-required.pkgs").split()))
         reasons.append("%s asked for it" % (", ".join(names) or "a package"))
     return reasons
-
-
-def newest_kernel(root, running):
-    """Return the newest installed kernel of the series and flavour of the running one."""
-    now = _KERNEL.fullmatch(running)
-    if now is None:
-        return running
-    found = {running: _numbers(now)}
-    for path in (root / "boot").glob("vmlinuz-*"):
-        name = path.name[len("vmlinuz-") :]
-        match = _KERNEL.fullmatch(name)
-        if match and [match["series"], match["flavour"]] == [now["series"], now["flavour"]]:
-            found[name] = _numbers(match)
-    return max(found, key=lambda name: found[name])
-
-
-def boot_faults(root):
-    """Return why the machine would not come up again with its newest kernel.
-
-    A machine on which no kernel has an initial RAM disk needs none.
-    """
-    running = _text(root / "proc/sys/kernel/osrelease")
-    newest, faults = newest_kernel(root, running), []
-    disks = [path.name for path in (root / "boot").glob("initrd.img-*")]
-    if disks and not _size(root / ("boot/initrd.img-" + newest)):
-        faults.append("/boot/initrd.img-%s is missing or empty" % newest)
-    if (root / "lib/modules" / running).is_dir() and not (root / "lib/modules" / newest).is_dir():
-        faults.append("/lib/modules/%s is missing" % newest)
-    return faults
-
-
-def _size(path):
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _numbers(match):
-    return [int(part) for part in re.findall(r"\d+", match["rest"])]
-
-
-def _text(path):
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""

@@ -45,6 +45,8 @@ COMMANDS = (
     "health --site SITE --output json",
     "health --site SITE --stage runai",
     "cluster certificates show --site SITE",
+    "hardware inspect --site SITE --output json",
+    "hardware qualify --site SITE --report SITE/../hardware-secrets.html",
     "cluster certificates renew --site SITE --dry-run",
     "cluster upgrade --to k8s-1.23.17-r1 --site SITE --dry-run",
     "site check --site SITE",

@@ -39,18 +39,18 @@ LISTED = (
         (("kubelet",), HOUR,
          "exec bash -c 'set -o pipefail; timeout 50 journalctl --quiet --no-pager"
          " --output=short-iso --unit=kubelet --lines=20 --since=-3600s 2>&1"
-         " | head --bytes=8000000'"),
+         " | tail --bytes=8000000'"),
         (("docker", "containerd"), Window(5),
          "exec bash -c 'set -o pipefail; timeout 50 journalctl --quiet --no-pager"
          " --output=short-iso --unit=docker --unit=containerd --lines=5 2>&1"
-         " | head --bytes=8000000'"),
+         " | tail --bytes=8000000'"),
         ((), Window(5, None, follow=True),
          "exec timeout 3600 journalctl --quiet --no-pager --output=short-iso --dmesg --lines=5"
          " --follow 2>&1"),
         (("appliance-*",), Window(1),
          "exec bash -c 'set -o pipefail; timeout 50 journalctl --quiet --no-pager"
          " --output=short-iso '\"'\"'--unit=appliance-*'\"'\"' --lines=1 2>&1"
-         " | head --bytes=8000000'"),
+         " | tail --bytes=8000000'"),
     ],
 )  # fmt: skip
 def test_the_journal_is_read_up_to_a_limit(
@@ -168,9 +168,21 @@ def test_a_log_without_an_end_is_cut(
 ) -> None:
     program(tmp_path / "bin", "journalctl", "exec yes")
     monkeypatch.setattr(logs, "MOST_BYTES", 1000)
+    monkeypatch.setattr(logs, "READ_SECONDS", 1)
     monkeypatch.setattr(adapter, "MOST_BYTES", 1000)
     text, cut = adapter.read_log(shell, SITE.nodes[0], logs.journal_script(["x"], HOUR))
-    assert (len(text), cut) == (1000, True)
+    assert (len(text), cut) == (998, True)
+
+
+def test_of_a_log_that_is_too_long_the_newest_lines_are_kept_whole(
+    shell: ShellNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin", "journalctl", "exec seq -f 'line %g' 1 500")
+    monkeypatch.setattr(logs, "MOST_BYTES", 1000)
+    monkeypatch.setattr(adapter, "MOST_BYTES", 1000)
+    text, cut = adapter.read_log(shell, SITE.nodes[0], logs.journal_script(["x"], HOUR))
+    assert (text.splitlines()[-1], cut) == ("line 500", True)
+    assert all(len(line) == len("line 500") for line in text.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -245,3 +245,14 @@ def test_the_certificate_that_the_api_server_shows_is_listed_and_the_other_date_
     assert (round(served.left(NOW) or 0), served.counts, served.doubt) == (200, True, "")
     same = listed(facts=document(server=200), epoch=NOW, served=SHOWN)
     assert named(same, racks.SERVER).doubt == ""
+
+
+@pytest.mark.parametrize(("days", "doubted"), [(200, ""), (5000, "the site's CA ends on")])
+def test_a_node_cannot_hide_the_end_of_a_servers_certificate(days: float, doubted: str) -> None:
+    forged, other = document(), document()
+    forged["certificates"][1]["not_after"] = at(days)
+    look = Look({"cp1": NodeFacts(forged), "w1": NodeFacts({**other, "certificates": []})}, ())
+    found = horizon(samples.site(), samples.desired().release, Seen(look, epoch=NOW))
+    one = named(tuple(one for one in found if one.where == "cp1"), "registry: ")
+    assert one.doubt.startswith(doubted)
+    assert bool(one.doubt) == bool(doubted)

@@ -107,3 +107,34 @@ def test_what_is_loaded_is_told_so_that_an_upgrade_knows_whether_to_restart(
     assert driver.loaded_version(machine.root) == ""
     machine.loaded("525.60.13")
     assert driver.loaded_version(machine.root) == "525.60.13"
+
+
+@pytest.mark.parametrize(
+    ("loaded", "files", "fault"),
+    [
+        ("", ["boot/vmlinuz-5.15.0-139-generic"], ""),
+        ("535.183.06", ["boot/vmlinuz-5.15.0-139-generic"], ""),
+        ("525.60.13", ["boot/vmlinuz-5.15.0-139-generic"], "kernel 5.15.0-139-generic of another"),
+        (
+            "525.60.13",
+            [
+                "boot/vmlinuz-5.4.0-216-generic",
+                "var/lib/dkms/nvidia/535.183.06/5.4.0-150-generic/x86_64/module/nvidia.ko",
+            ],
+            "dkms has not built nvidia for 5.4.0-216-generic",
+        ),
+        ("525.60.13", ["boot/initrd.img-5.4.0-99-generic"], "initrd.img-5.4.0-150-generic is"),
+        ("525.60.13", [], ""),
+    ],
+)
+def test_a_node_does_not_restart_for_a_driver_that_it_would_not_come_up_with(
+    tmp_path: Path, loaded: str, files: list[str], fault: str
+) -> None:
+    for name in ("proc/sys/kernel/osrelease", "boot/vmlinuz-5.4.0-150-generic", *files):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("5.4.0-150-generic\n" if "osrelease" in name else "")
+    if not fault:
+        driver.require_boot(tmp_path, loaded, "535.183.06")
+        return
+    with pytest.raises(driver.DriverError, match=fault):
+        driver.require_boot(tmp_path, loaded, "535.183.06")

@@ -170,6 +170,83 @@ def test_a_machine_that_would_not_come_up_does_not_boot(
     assert len(converge(machine, monkeypatch)["boot"]) == 1
 
 
+NEWEST = "5.4.0-216-generic"
+
+
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        ([f"var/lib/dkms/ofed/5.8/{RUNNING}/x86_64/module/a.ko"], f"not built ofed for {NEWEST}"),
+        (
+            [f"var/lib/dkms/ofed/5.{n}/{k}/x86_64/a.ko" for n, k in ((8, RUNNING), (9, NEWEST))],
+            "",
+        ),
+        (["var/lib/dkms/old/1/5.4.0-99-generic/x86_64/module/a.ko"], ""),
+        (["boot/vmlinuz-5.15.0-139-generic"], "kernel 5.15.0-139-generic of another series"),
+        (["boot/vmlinuz-5.4.0-220-lowlatency"], "kernel 5.4.0-220-lowlatency of another series"),
+        (["boot/vmlinuz-5.3.0-64-generic", "boot/vmlinuz-5.4.0-216-lowlatency"], ""),
+    ],
+)
+def test_a_machine_that_would_lose_a_driver_or_change_its_line_does_not_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, made: list[str], fault: str
+) -> None:
+    machine.write(f"boot/vmlinuz-{NEWEST}", "")
+    for name in made:
+        machine.write(name, "")
+    if not fault:
+        assert len(converge(machine, monkeypatch)["boot"]) == 1
+        return
+    with pytest.raises(module.NoBoot, match=fault):
+        converge(machine, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("line", "absent"),
+    [
+        ("UUID=0a1b / ext4 errors=remount-ro 0 1", False),
+        ("UUID=dead /data xfs defaults 0 2", True),
+        ("UUID=dead /data xfs defaults,nofail 0 2", False),
+        ("UUID=dead /data xfs noauto 0 2", False),
+        ("UUID=dead none swap sw 0 0", False),
+        ("# UUID=dead /data xfs defaults 0 2", False),
+        ("UUID=ABcd-12 /boot/efi vfat umask=0077 0 1", False),
+        ("/dev/sdz1 /data xfs defaults 0 2", True),
+        ("/dev/sda1 /data xfs defaults 0 2", False),
+        ("nfs.rack.test:/data /data nfs hard 0 0", False),
+        ("LABEL=data /data xfs defaults 0 2", False),
+    ],
+)
+def test_a_machine_does_not_boot_while_fstab_needs_a_disk_that_is_absent(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, absent: bool
+) -> None:
+    for name in ("dev/disk/by-uuid/0a1b", "dev/disk/by-uuid/abCD-12", "dev/sda1"):
+        machine.write(name, "")
+    machine.write("etc/fstab", f"# <file system> <mount point>\n{line}\n")
+    if not absent:
+        assert converge(machine, monkeypatch, boot_from="1f0e")["boot"]
+        return
+    with pytest.raises(module.NoBoot, match=r"/etc/fstab mounts /data from \S+, which is absent"):
+        converge(machine, monkeypatch, boot_from="1f0e")
+
+
+@pytest.mark.parametrize(
+    ("files", "boots"),
+    [
+        ({"grub": "GRUB_DEFAULT=0\n"}, True),
+        ({"grub": "#GRUB_DEFAULT=2\n"}, True),
+        ({"grub": 'GRUB_DEFAULT="1>2"\n'}, False),
+        ({"grub": "GRUB_DEFAULT=0\n", "grub.d/50-site.cfg": "GRUB_DEFAULT=saved\n"}, False),
+    ],
+)
+def test_where_somebody_chose_an_entry_of_the_boot_menu_a_newer_kernel_is_no_reason(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], boots: bool
+) -> None:
+    machine.write(f"boot/vmlinuz-{NEWEST}", "")
+    for name, text in files.items():
+        machine.write(f"etc/default/{name}", text)
+    assert bool(converge(machine, monkeypatch)["boot"]) == boots
+
+
 def test_a_machine_without_initial_ram_disks_boots(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,8 @@ class PatchRack(UpgradeRack):
         }
         # Nodes that do not come back after their boot.
         self.dead: set[str] = set()
+        # Node -> what happens to it once it is patched.
+        self.after_patch: dict[str, Callable[[str], None]] = {}
         self.hosts: dict[str, dict[str, Any]] = {}
         self.batches: list[Sequence[str]] = []
 
@@ -103,6 +105,8 @@ class PatchRack(UpgradeRack):
                 failed = PlaybookFailed(f"{name}: it did not boot in 1800 s")
             else:
                 self._patch(name)
+                if name in self.after_patch:
+                    self.after_patch[name](name)
         if failed:
             raise failed
 
@@ -125,6 +129,8 @@ class PatchRack(UpgradeRack):
             interrupted=False,
             half=(),
             reboot_asked=False,
+            stale=(),
+            unbooted=(),
             kernel=kernel,
             boot=f"boot-2-{name}" if boots else before.boot,
         )

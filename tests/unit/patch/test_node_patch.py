@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.model.patch.drivers import GpuNode
+from appliance.model.patch.installing import installing_faults
 from appliance.model.patch.kernels import follows, is_of_a_kernel, kernel_of, kernels_in
-from appliance.model.patch.node import GpuNode, NodePatch, plan_node
+from appliance.model.patch.node import NodePatch, plan_node
 from appliance.model.patch.proof import newly_kept, open_points
 from appliance.model.patch.space import space_faults
 from appliance.model.patch.state import NodeState, NoState
@@ -33,6 +35,11 @@ def planned(case: dict[str, Any]) -> NodePatch:
         interrupted=node.get("interrupted", False),
         reboot_asked="reboot_for" in node,
         reboot_for=tuple(node.get("reboot_for", ())),
+        stale=tuple(node.get("stale", ())),
+        unbooted=tuple(node.get("unbooted", ())),
+        dkms={name: frozenset(found) for name, found in node.get("dkms", {}).items()},
+        nvidia_kernels=frozenset(node.get("nvidia_kernels", ())),
+        boots_by_choice=node.get("boots_by_choice", False),
     )
     bundle = manifest(case["updates"], case.get("older"))
     bundle = replace(bundle, packages={**bundle.packages, **case.get("release_packages", {})})
@@ -52,10 +59,12 @@ def shown(patch: NodePatch) -> dict[str, Any]:
         "older": [change.sentence() for change in patch.older],
         "reboot": list(patch.reboot),
         "services": list(patch.services),
+        "owed": list(patch.owed),
         "libraries": list(patch.libraries),
         "kernel": patch.kernel,
         "driver_kernel": patch.driver_kernel,
         "no_driver": patch.no_driver,
+        "no_boot": list(patch.no_boot),
         "driver_packages": dict(patch.driver_packages),
         "repair": patch.repair,
     }
@@ -65,6 +74,23 @@ def shown(patch: NodePatch) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_node_gets_what_its_case_says(name: str) -> None:
     assert shown(planned(CASES[name])) == CASES[name]["expected"]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "owe" in name])
+def test_what_a_node_owes_is_a_reason_of_its_own_and_no_patch_is_done_before(name: str) -> None:
+    patch = planned(CASES[name])
+    assert patch.is_due == bool(CASES[name]["expected"])
+    if patch.is_due:
+        assert patch.why()
+
+
+def test_a_service_with_a_replaced_file_is_not_patched_yet() -> None:
+    bundle = manifest()
+    patch = plan_node(state(), bundle)
+    now = state(packages={**state().packages, **patch.packages}, stale=("ssh.service",))
+    assert open_points(patch, state(), now, bundle, None) == (
+        "w1: ssh.service still uses a replaced file",
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -176,3 +202,28 @@ def test_a_file_system_that_is_too_small_is_refused(
     found = state(free_bytes=free, packages={**state().packages, "intel-microcode": "1"})
     patch = plan_node(found, bundle)
     assert [one.sentence() for one in space_faults(found, patch, bundle)] == told
+
+
+@pytest.mark.parametrize(
+    ("found", "updates", "told"),
+    [
+        ({"foreign": frozenset({"libtiff5"})}, UPDATES,
+         ["w1: packages: found libtiff5 of two architectures, expected packages of the machine's "
+          "own architecture only: the bundle has no others, and both must have one version"]),
+        ({"foreign": frozenset({"libc6"})}, UPDATES, []),
+        ({"lost_disks": {"pc": ("/dev/disk/by-id/ata-OLD",)}}, {"grub-pc": "2"},
+         ["w1: packages: found grub-pc is to be installed on /dev/disk/by-id/ata-OLD, which is "
+          "absent, expected the disk that the machine boots from"]),
+        ({"lost_disks": {"efi": ("/dev/sda15",)}}, {"shim-signed": "2"},
+         ["w1: packages: found shim-signed is to be installed on /dev/sda15, which is absent, "
+          "expected the disk that the machine boots from"]),
+        ({"lost_disks": {"pc": ("/dev/sdz",)}}, UPDATES, []),
+        ({"lost_disks": {"efi": ("/dev/sdz",)}}, {"grub-pc": "2"}, []),
+    ],
+)  # fmt: skip
+def test_what_would_fail_in_the_middle_of_the_installation_is_refused(
+    found: dict[str, Any], updates: dict[str, str], told: list[str]
+) -> None:
+    packages = {**state().packages, "grub-pc": "1", "shim-signed": "1"}
+    node, bundle = state(packages=packages, **found), manifest(updates)
+    assert [one.sentence() for one in installing_faults(node, plan_node(node, bundle))] == told

@@ -11,10 +11,13 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from appliance.model.support.forms import is_secret_name
 from appliance.model.support.redaction import LONGEST_LINE, Known, Redactor, redacted
-from appliance.model.support.rules import is_secret_name
 from tests.unit.support.secrets import CANARY, CLASSES, HARMLESS
+from tests.unit.support.spoken import SAID, SPOKEN
 from tests.unit.support.unusual import UNUSUAL
+
+FORMS = {**UNUSUAL, **SPOKEN}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -37,7 +40,7 @@ def test_a_secret_of_several_lines_is_known_in_a_log(name: str, stamp: str) -> N
     assert told.startswith(stamp)
 
 
-@pytest.mark.parametrize("line", HARMLESS)
+@pytest.mark.parametrize("line", [*HARMLESS, *SAID])
 def test_what_is_no_secret_stays_as_it_is(line: str) -> None:
     assert Redactor().whole(line) == line
 
@@ -74,9 +77,9 @@ def test_an_exact_value_is_known_again_in_every_form(before: int) -> None:
 
 
 @pytest.mark.parametrize("stamp", ["", "2026-11-26T10:00:00.123456789Z "])
-@pytest.mark.parametrize("name", UNUSUAL)
+@pytest.mark.parametrize("name", FORMS)
 def test_a_secret_in_an_unusual_form_is_taken_out(name: str, stamp: str) -> None:
-    text = "".join(f"{stamp}{line}\n" for line in UNUSUAL[name].split("\n"))
+    text = "".join(f"{stamp}{line}\n" for line in FORMS[name].split("\n"))
     text = text.replace("CANARY", HIDDEN)
     told = Redactor().whole(text)
     assert HIDDEN not in told
@@ -86,9 +89,9 @@ def test_a_secret_in_an_unusual_form_is_taken_out(name: str, stamp: str) -> None
         assert "".join([*pieces, stream.end()]) == told, size
 
 
-@pytest.mark.parametrize("name", [name for name in UNUSUAL if "x: 1" in UNUSUAL[name]])
+@pytest.mark.parametrize("name", [name for name in FORMS if "x: 1" in FORMS[name]])
 def test_what_stands_below_such_a_form_stays(name: str) -> None:
-    assert "x: 1" in Redactor().whole(UNUSUAL[name].replace("CANARY", HIDDEN))
+    assert "x: 1" in Redactor().whole(FORMS[name].replace("CANARY", HIDDEN))
 
 
 HIDDEN = "Tr0ub4dor3-and"
@@ -181,6 +184,15 @@ HEAVY = (
         "<password ",
         "'",
     ),
+    *(
+        "secret is ",
+        "token - ",
+        "token|",
+        "api key ",
+        "password of x ",
+        "token<<X ",
+        "secret: {value ",
+    ),
     *("value:x ", "aA1-_/+", "password for a ", "kind: Secret data ", "stringData:{", "\x1b[", "x"),
 )
 
@@ -192,6 +204,15 @@ def test_a_line_made_to_keep_it_busy_takes_no_longer_than_another(piece: str) ->
     begun = process_time()
     Redactor(Known(["correcthorsebatterystaple"])).whole(text)
     assert process_time() - begun < 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", ["secret|", "secret is "])
+def test_a_megabyte_in_one_line_takes_seconds(piece: str) -> None:
+    text = (piece * LONGEST_LINE)[: LONGEST_LINE - 1]
+    begun = process_time()
+    Redactor().whole(text)
+    assert process_time() - begun < 60
 
 
 @pytest.mark.parametrize(
@@ -264,6 +285,10 @@ def test_plain_data_keeps_its_shape() -> None:
         {"args": ["run", "-p", "1", "--token", CANARY]},
         {"stringData": {"admin": CANARY}},
         {"kind": "Secret", "data": {"admin": CANARY}},
+        {"client_secret": {"value": CANARY}},
+        {"password": {"plaintext": CANARY, "user": "ada"}},
+        {"client secret": CANARY},
+        [{"name": "client secret", "value": CANARY}],
     ],
 )
 def test_a_secret_in_plain_data_is_known_by_what_stands_beside_it(value: object) -> None:

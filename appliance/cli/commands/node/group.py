@@ -9,6 +9,7 @@ import click
 
 from appliance.cli.commands.install.scope import node_of
 from appliance.cli.commands.node import maintain
+from appliance.cli.commands.node.image import image
 from appliance.cli.commands.node.join import add, rejoin, remove
 from appliance.cli.commands.node.login import ssh
 from appliance.cli.commands.node.logs import logs
@@ -56,6 +57,7 @@ def node() -> None:
 
 node.add_command(maintain.maintain)
 node.add_command(maintain.return_)
+node.add_command(image)
 node.add_command(patch)
 node.add_command(power)
 

@@ -84,7 +84,7 @@ def logs(
 
     \b
     - read over SSH: it works when the Kubernetes API does not
-    - 8 MB at most; control characters are shown, not sent to the terminal
+    - the newest 8 MB at most; control characters are shown, not sent to the terminal
 
     Changes nothing.
 
@@ -149,4 +149,6 @@ def _print(text: str, cut: bool, otherwise: str) -> None:
         return
     click.echo(text, nl=not text.endswith("\n"))
     if cut:
-        click.echo("note: cut at 8 MB: ask for fewer --lines, or a shorter --since", err=True)
+        click.echo(
+            "note: only the newest 8 MB: ask for fewer --lines, or a shorter --since", err=True
+        )

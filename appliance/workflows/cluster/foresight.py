@@ -1,0 +1,70 @@
+"""What the evictions of a rolling command will do, node by node in its order.
+
+What must not be here: what a concern means for the run, which each command says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from appliance.model.node.drain import Forecast, forecast
+from appliance.model.state.nodes.maintenance import ANNOTATION, maintenance_of
+
+if TYPE_CHECKING:
+    from appliance.model.state.cluster.cluster import ClusterNode
+    from appliance.workflows.session.session import Session
+
+
+def foresee(
+    batches: Sequence[Sequence[str]], session: Session, out: Collection[str] = ()
+) -> dict[str, Forecast]:
+    """Node -> what its eviction will do when its turn comes.
+
+    The others of its batch take none of its pods. A node that an earlier run left out of service is
+    back by then, where its turn comes before.
+
+    Args:
+        batches: names of nodes that are out together, in order.
+        session: the ports of the site.
+        out: names of nodes that an earlier run of the command took out.
+    """
+    names = [name for batch in batches for name in batch]
+    views = session.drain.views(names) if names else {}
+    found: dict[str, Forecast] = {}
+    back: set[str] = set()
+    for batch in batches:
+        for name in batch:
+            view = views[name]
+            nodes = [_by_then(node, batch, back) for node in view.nodes]
+            found.setdefault(name, forecast(name, view.pods, view.budgets, nodes))
+        back |= {name for name in batch if name in out}
+    return found
+
+
+def _by_then(node: ClusterNode, batch: Sequence[str], back: Collection[str]) -> ClusterNode:
+    if node.name in batch:
+        return replace(node, unschedulable=True)
+    mark = maintenance_of(node.annotations) if node.name in back else None
+    if mark is None:
+        return node
+    return replace(
+        node,
+        ready=True,
+        unschedulable=node.unschedulable and not mark.cordoned,
+        annotations={key: text for key, text in node.annotations.items() if key != ANNOTATION},
+    )
+
+
+def to_judge(forecasts: Mapping[str, Forecast], out: Collection[str]) -> dict[str, Forecast]:
+    """What is judged before the first change: nothing of nodes that are out, which are empty.
+
+    While a node is out its pods are on the move. A budget that allows nothing now is asked again
+    when the turn of its node comes: it may wait for the very node that is out.
+    """
+    return {
+        name: replace(one, concerns=tuple(c for c in one.concerns if not (out and c.passing)))
+        for name, one in forecasts.items()
+        if name not in out
+    }
