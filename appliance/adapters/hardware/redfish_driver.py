@@ -20,7 +20,7 @@ from appliance.adapters.hardware.redfish_session import (
     OpenBmc,
     RedfishSessions,
 )
-from appliance.adapters.local.clock import SystemClock
+from appliance.adapters.local.clock import SystemClock, WaitClock
 from appliance.errors import BmcRefused, NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.bmc.orders import (
     AGAIN_SECONDS,
@@ -42,7 +42,6 @@ from appliance.model.state.facts.identity import MachineIdentity, likeness
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
-    from appliance.workflows.session.ports import Clock
 
 Seen = TypeVar("Seen")
 POLL_SECONDS: Final = 2.0
@@ -66,7 +65,7 @@ class RedfishDriver:
         self,
         secrets: Callable[[], Mapping[str, str]],
         port: int = HTTPS,
-        clock: Clock | None = None,
+        clock: WaitClock | None = None,
     ) -> None:
         self._sessions = RedfishSessions(secrets, port)
         self._clock = clock or SystemClock()
@@ -92,7 +91,7 @@ class RedfishDriver:
 class DrivenBmc:
     """One BMC that let us in."""
 
-    def __init__(self, bmc: OpenBmc, clock: Clock) -> None:
+    def __init__(self, bmc: OpenBmc, clock: WaitClock) -> None:
         self._bmc, self._clock = bmc, clock
         self._name = bmc.node.name
 
@@ -347,7 +346,7 @@ class DrivenBmc:
 class _Patience:
     """How long is waited for one order."""
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
+    def __init__(self, clock: WaitClock, seconds: float) -> None:
         self._clock, self._begun, self._seconds = clock, clock.monotonic(), seconds
         self.words = f"{seconds:g} s"
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from appliance.adapters.hardware.redfish import BMC_SECONDS, MOST_BYTES
 from appliance.adapters.hardware.redfish_session import HTTPS, BmcFailed, RedfishSessions
-from appliance.adapters.local.clock import SystemClock
+from appliance.adapters.local.clock import SystemClock, WaitClock
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
-    from appliance.workflows.session.ports import Clock
 
 ROOT: Final = "/redfish/v1"
 MOST_RESOURCES: Final = 800
@@ -55,7 +54,7 @@ class RedfishRecorder:
         self,
         secrets: Callable[[], Mapping[str, str]],
         port: int = HTTPS,
-        clock: Clock | None = None,
+        clock: WaitClock | None = None,
     ) -> None:
         self._secrets = secrets
         self._sessions = RedfishSessions(secrets, port)

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
+
+
+class WaitClock(Protocol):
+    """What an adapter that waits needs of a clock."""
+
+    def monotonic(self) -> float:
+        """Seconds while this machine was awake."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
 
 
 class SystemClock:
