@@ -66,6 +66,10 @@ class StepNotVerified(ApplianceError):
     """A step ran without error, but its post-condition was not observed."""
 
 
+class BmcRefused(ApplianceError):
+    """A BMC has no such order, or refused it."""
+
+
 class CommandFailed(ApplianceError):
     """A program on this machine is missing, failed, or ran past its time limit."""
 

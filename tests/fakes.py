@@ -15,7 +15,7 @@ from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.components.node_metadata.node_roles import RolesPlan
 from appliance.model.control.lock import LockVerdict
 from appliance.model.node.baseline import Passport
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site

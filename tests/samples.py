@@ -196,7 +196,11 @@ def converged(node: Node, desired: Desired) -> dict[str, Any]:
         found["trust"]["docker"] = {desired.site.settings.registry: EXTERNAL_CA_SHA256}
         users = {desired.site.settings.registry: external.puller} if external.puller else {}
         found["registry"]["logins"] = {"the kubelet": users, "the appliance": users}
-    found["runtime"]["docker"] = {"version": "20.10.24+dfsg1", "cgroup_driver": "systemd"}
+    found["runtime"]["docker"] = {
+        "version": "20.10.24+dfsg1",
+        "cgroup_driver": "systemd",
+        "foreign_running": [],
+    }
     found["services"] = {"docker": {"active": "active", "enabled": "enabled"}}
     endpoint = desired.site.settings.control_plane_endpoint
     found["kubernetes"] |= {

@@ -47,6 +47,10 @@ class ClusterEvidence:
         """Save a snapshot of etcd on a node, and restore it once; ``keep`` names older ones."""
         return self._etcd.prove(node, reason, keep)
 
+    def keeps(self, node: Node, path: str) -> bool | Silence:
+        """Whether a snapshot of etcd is on a node still."""
+        return self._etcd.keeps(node, path)
+
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""
         found = self._reader.documents(members)

@@ -261,16 +261,17 @@ class SiteSession(Wiring):
         progress: Observer,
         confirm: Callable[[RemovalResult], bool],
         *,
+        accepted: Sequence[str] = (),
         dry_run: bool = False,
     ) -> RemovalResult:
         """Remove the Docker that runs no pods any more; one changing command at a time."""
-        from appliance.workflows.cluster.docker_removal import remove_docker
+        from appliance.workflows.cluster.docker_removal import RemovalRequest, remove_docker
         from appliance.workflows.cluster.upgrade import COMMAND
 
-        desired = self.load_desired()
         run = self.run(COMMAND)
         session = self.session(progress, run, plays=True)
-        return remove_docker(desired, run, session, self.opened(confirm), dry_run=dry_run)
+        request = RemovalRequest(self.load_desired(), run, accepted, dry_run)
+        return remove_docker(request, session, self.opened(confirm))
 
     def upgrade_gpus(
         self,

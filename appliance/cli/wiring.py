@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
+    from appliance.workflows.node.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.ports import (
         Bmcs,
@@ -273,6 +274,13 @@ class Wiring:
         from appliance.adapters.site.vault import vault_of
 
         return RedfishBmcs(vault_of(self.site))
+
+    def bmc_driver(self) -> BmcDriver:
+        """The nodes' BMCs, to be driven."""
+        from appliance.adapters.hardware.redfish_driver import RedfishDriver
+        from appliance.adapters.site.vault import vault_of
+
+        return RedfishDriver(vault_of(self.site))
 
     @cached_property
     def archive(self) -> ControlPlaneArchive:

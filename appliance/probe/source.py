@@ -25,6 +25,8 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PURE_COMMANDS = ("openssl",)
 # GOGC: a Go program that only prints its version need not collect its garbage.
 ENVIRONMENT = {"PATH": SEARCH_PATH, "LC_ALL": "C", "HOME": "/nonexistent", "GOGC": "off"}
+# Of an exit code that also speaks of what was looked at: the bits that mean a failure.
+FAILING_BITS = {"smartctl": 0b11}
 COMMAND_SECONDS = 5.0
 DEADLINE_SECONDS = 20.0
 
@@ -254,7 +256,7 @@ class Source:
             said = "ended by signal %d" % -done.returncode
             self.unanswered(key, "%s: %s" % (" ".join(argv[:3]), said))
             return None
-        if done.returncode == 0:
+        if not done.returncode & FAILING_BITS.get(argv[0], 0xFF):
             return done.stdout.decode("utf-8", "replace")
         if not quiet:
             words = done.stderr.decode("utf-8", "replace").strip().splitlines() or [""]

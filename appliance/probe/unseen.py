@@ -20,10 +20,12 @@ FEEDS: Dict[str, Sequence[str]] = {
     "apt-config-dump": ("packages.unattended_upgrades", "proxy.apt"),
     "chronyc-tracking": _CLOCK,
     "containerd-version": ("runtime.containerd.version",),
+    "crictl-images": ("runtime.docker.images_only_here",),
     "dmidecode-17": ("memory.dimms", "memory.dimm_slots"),
     "docker-containers": (
         "runtime.docker.containers_foreign",
         "runtime.docker.containers_of_pods",
+        "runtime.docker.foreign_running",
     ),
     "docker-du": ("runtime.docker.data_bytes",),
     "docker-images": ("runtime.docker.images",),

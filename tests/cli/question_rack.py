@@ -12,19 +12,25 @@ from typing import Any
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
 from appliance.model.components.access.runai_cli import Jumpbox
+from appliance.model.node.imaging.reports import Heard
+from appliance.model.site.imaging_settings import NodeImaging
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
+from appliance.workflows.imaging.request import ImagePorts
 from tests import samples
 from tests.cli import faked_site
+from tests.fake_bmcs import FakeDriver
 from tests.fake_emptying import FakeEmptying
 from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
 from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
+from tests.unit.imaging import bench as seeds
+from tests.unit.imaging.fake_rack import ThreadClock
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.patch import bench as patches
 from tests.unit.runai.upgrade_rack import UpgradeRack
@@ -38,8 +44,9 @@ class Rack(Converged):
         super().__init__()
         self.desired = replace(self.desired, site=replace(self.desired.site, directory=directory))
         self.archive, self.etcd = FakeArchive(), FakeEtcd(self.desired.site)
-        self.clock = FakeClock()
+        self.clock: Any = FakeClock()
         self.drain = FakeDrain(self.clock)
+        self.driver = FakeDriver([node.name for node in self.desired.site.nodes])
         self.jumpbox: Jumpbox = DONE
         self.trusted: dict[Any, Any] = {}
         self.upgraded: UpgradeRack | GpuRack | None = None
@@ -121,7 +128,10 @@ class Site(faked_site.FakedSite):
         return FakeBmcs()
 
     def power(self) -> Any:
-        return FakePower(self.fake.clock)
+        return _Power(self.fake)
+
+    def bmc_driver(self) -> Any:
+        return self.fake.driver
 
     def drain(self) -> Any:
         return _Closable(self.fake.drain)
@@ -142,6 +152,17 @@ class Site(faked_site.FakedSite):
 
     def preflight(self, *_: Any) -> Any:
         return ()
+
+
+class _Power(FakePower):
+    """What its BMC reports off does not answer."""
+
+    def __init__(self, rack: Rack) -> None:
+        super().__init__(rack.clock)
+        self._driver = rack.driver
+
+    def answers(self, node: Any) -> bool:
+        return super().answers(node) and self._driver.machines[node.name].power == "On"
 
 
 class _Closable:
@@ -229,6 +250,59 @@ def lacks_updates(rack: Rack) -> None:
     rack.states = {node.name: patches.state(node.name) for node in rack.desired.site.nodes}
     fake: Any = rack
     rack.drain = upgrades.RackDrain(fake)  # type: ignore[assignment]
+
+
+def is_off(rack: Rack) -> None:
+    rack.driver = FakeDriver([node.name for node in rack.desired.site.nodes], "Off")
+
+
+def can_be_imaged(rack: Rack) -> None:
+    """Its site says how w2 is installed; w2 itself is in use."""
+    # The server has a thread and a time of its own.
+    rack.clock = ThreadClock()
+    site = rack.desired.site
+    settings = site.settings.model_copy(update={"imaging": seeds.plain()})
+    imaging = NodeImaging(disk_serial="S4EWNX0R501234")
+    nodes = tuple(
+        replace(node, imaging=imaging, mac="00:00:5e:00:53:22", bmc_address=node.address.ip)
+        if node.name == "w2"
+        else node
+        for node in site.nodes
+    )
+    rack.desired = replace(rack.desired, site=replace(site, settings=settings, nodes=nodes))
+
+
+def image_ports(rack: Rack) -> ImagePorts:
+    """The adapters of node image; an installer that is at its end at once."""
+    fake: Any = _Installs()
+    return ImagePorts(rack.driver, fake, fake, fake)
+
+
+class _Installs:
+    server = seeds.SERVER
+
+    @contextmanager
+    def open(self, *_: Any) -> Iterator[Any]:
+        yield self
+
+    def offer(self, found: Any) -> str:
+        assert found
+        return "http://198.18.7.2:8480/media/x.iso"
+
+    def heard(self, _name: str) -> Heard:
+        return Heard(host_key="ssh-ed25519 AAAA", writes=True)
+
+    def meet(self, *_: Any) -> str:
+        return ""
+
+    def read(self, _name: str) -> None:
+        return None
+
+    def keep(self, *_: Any) -> None:
+        """Nobody reads it."""
+
+    def drop(self, *_: Any) -> None:
+        """Nobody reads it."""
 
 
 def as_it_is(_rack: Rack) -> None:

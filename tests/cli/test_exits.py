@@ -23,6 +23,7 @@ CODES = {
     errors.LabError: 1,
     errors.LeaseLost: 1,
     errors.LeftOut: 1,
+    errors.BmcRefused: 1,
     errors.CommandFailed: 1,
     errors.SourceUnavailable: 1,
     errors.Refused: 3,

@@ -28,11 +28,14 @@ from tests.cli.question_rack import (
     Site,
     almost_upgraded,
     as_it_is,
+    can_be_imaged,
     ends_soon,
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
+    image_ports,
     in_maintenance,
+    is_off,
     lacks_updates,
     loose,
 )
@@ -53,9 +56,17 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
+    ("node", "image"): (
+        ("w2", "--iso", "README.md", "--address", "127.0.0.1", "--wipe", "SN-w2"),
+        can_be_imaged,
+        False,
+    ),
     ("node", "maintain"): (("w2",), as_it_is, True),
     ("node", "passport"): (("w2", "--acknowledge"), as_it_is, True),
     ("node", "patch"): ((), lacks_updates, False),
+    ("node", "power", "cycle"): (("w2", "--serial", "SN-w2"), as_it_is, False),
+    ("node", "power", "off"): (("w2", "--serial", "SN-w2"), as_it_is, False),
+    ("node", "power", "on"): (("w2",), is_off, False),
     ("node", "rejoin"): (("w2",), lambda rack: rack.wipe("w2"), True),
     ("node", "remove"): (("w2",), as_it_is, True),
     ("node", "return"): (("w2",), in_maintenance, True),
@@ -65,7 +76,10 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("runai", "cli", "install"): (("--user", "ada", "--nodes", "w2"), loose, False),
     ("runai", "upgrade"): (("README.md",), has_an_older_runai, False),
 }
-NAMES_NODES = {("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install")}
+NAMES_NODES = {
+    ("node", "power", "cycle"), ("node", "power", "off"), ("node", "power", "on"),
+    ("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install"),
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -91,6 +105,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(Application, "asks_for_access", lambda *_: True)
     monkeypatch.setattr(control_host, "present", frozenset)
+    monkeypatch.setattr("appliance.cli.imaging.image_ports", lambda *_: image_ports(found))
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)
     monkeypatch.setattr(jumpboxes, "researchers", lambda *_: (ADA,))
     monkeypatch.setattr(playbooks, "AnsiblePlaybooks", lambda *_: found)

@@ -245,6 +245,29 @@ def test_in_a_lab_like_a_site_it_ends_with_a_report(
     assert [run.to for run in RehearsalFiles(tmp_path).runs()] == [NEW, NEW]
 
 
+@pytest.mark.parametrize("fault", [ValueError("1 too many"), KeyError("cp1")])
+def test_a_fault_of_the_report_hides_no_outcome(
+    bench: Bench,
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Exception,
+) -> None:
+    def broken(*_words: Any) -> None:
+        raise fault
+
+    like_a_site(tmp_path)
+    monkeypatch.setattr(RehearsalFiles, "write", broken)
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm upgrade node ended with 1")
+    assert typed(tmp_path, "--yes") == 1
+    said = capsys.readouterr().err
+    assert "the report was not written" in said
+    assert "w1: kubeadm upgrade node ended with 1" in said
+    bench.rack.fail_on.clear()
+    assert typed(tmp_path, "--yes") == 0
+    assert f"verified: {NEW}" in capsys.readouterr().out
+
+
 def test_a_dry_run_there_reports_nothing(bench: Bench, tmp_path: Path) -> None:
     like_a_site(tmp_path)
     assert typed(tmp_path, "--dry-run") == 0
@@ -275,7 +298,12 @@ def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
     assert "Docker" not in capsys.readouterr().out
     document = bench.rack.documents["w1"]
     document["runtime"] = {
-        "docker": {"data_present": True, "data_bytes": 3 << 30, "version": None},
+        "docker": {
+            "data_present": True,
+            "data_bytes": 3 << 30,
+            "version": None,
+            "images_only_here": ["customer/agent:1"],
+        },
         "containerd": {"containers_of_pods": 9},
     }
     assert typed(tmp_path, "--yes") == 0
@@ -289,10 +317,13 @@ def test_a_docker_that_runs_no_pods_is_removed_on_request_and_only_at_the_end(
 
     bench.rack.play = removing  # type: ignore[method-assign, assignment]
     assert typed(tmp_path, "--dry-run", "--remove-docker") == 0
-    assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in (
-        capsys.readouterr().out
-    )
-    assert typed(tmp_path, "--yes", "--remove-docker") == 0
+    said = capsys.readouterr().out
+    assert "w1: Docker runs no pods any more and keeps 3.0 GiB: will be removed" in said
+    given_up = ("--accept-loss", "docker-image.customer/agent:1")
+    assert " ".join(("image customer/agent:1 is in Docker only:", *given_up)) in said
+    assert typed(tmp_path, "--yes", "--remove-docker") == 3
+    assert " ".join(given_up) in capsys.readouterr().err
+    assert typed(tmp_path, "--yes", "--remove-docker", *given_up) == 0
     assert "keeps 3.0 GiB: removed" in capsys.readouterr().out
     assert bench.rack.plays[-1].playbook == "docker_removal"
 

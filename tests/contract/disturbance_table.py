@@ -129,8 +129,8 @@ PLACES: Final[Places] = {
     "appliance/adapters/ssh/power.py": {
         "module: shell systemctl poweroff": EMPTIED,
     },
-    "appliance/adapters/hardware/redfish.py": {
-        "RedfishBmcs.report: write_text": TEMPORARY,
+    "appliance/adapters/hardware/redfish_session.py": {
+        "RedfishSessions.open: write_text": TEMPORARY,
     },
     "appliance/adapters/runai/files.py": {
         "write_new: fchmod": UNFINISHED,

@@ -21,10 +21,10 @@ VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt", "packages"},
     "lab": {"up", "down", "status", "shell"},
     "bundle": {"build", "sign", "verify", "show", "have", "join"},
-    "hardware": {"list", "show", "inspect", "qualify"},
+    "hardware": {"list", "show", "inspect", "qualify", "record"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
-        "ssh", "logs", "patch",
+        "ssh", "logs", "patch", "power",
     },
     "cluster": {"upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
@@ -42,6 +42,8 @@ CHANGING = {
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
     ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
+    ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
+    ("node", "image"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

@@ -12,6 +12,7 @@ import pytest
 from tests.contract import tree
 
 PROBE = [path for path in tree.under("appliance/probe") if path.suffix == ".py"]
+INSTALLER = [path for path in tree.under("appliance/installer") if path.suffix == ".py"]
 MODULES = [
     path
     for path in tree.under("roles", "playbooks")
@@ -42,10 +43,15 @@ def test_what_runs_on_a_node_is_python_3_8() -> None:
     vermin = Path(sys.executable).with_name("vermin")
     done = subprocess.run(
         [vermin, "--no-tips", "--violations", "-t=3.8-", "--eval-annotations",
-         *PROBE, *SERVER, *_on_nodes()],
+         *PROBE, *INSTALLER, *SERVER, *_on_nodes()],
         cwd=tree.ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", INSTALLER, ids=str)
+def test_a_program_of_an_installer_imports_the_standard_library_alone(path: Path) -> None:
+    assert {name.split(".")[0] for name in _imports(path)} <= sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("path", PROBE, ids=str)

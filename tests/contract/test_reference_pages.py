@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from appliance import errors
-from appliance.adapters.hardware.redfish import HTTPS
+from appliance.adapters.hardware.redfish_session import HTTPS
 from appliance.adapters.local.content import list_releases, load_release
 from appliance.adapters.local.hardware_models import load_role_minima
 from appliance.cli.exit_codes import EXIT_CODES as OF_THE_CODE

@@ -12,7 +12,7 @@ PACKAGE = ROOT / "appliance"
 # They write elsewhere than into a site: bundles, the cache, a lab's own files, downloads.
 ELSEWHERE = (
     *("bundle/oci_layout.py", "bundle/signature.py", "local/cache.py", "local/state_files.py"),
-    *("hardware/redfish.py", "runai/backend_certificate.py"),
+    *("hardware/redfish_session.py", "runai/backend_certificate.py"),
 )
 FORBIDDEN = {
     r"\.mkdir\(": "make_folder",

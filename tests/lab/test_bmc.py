@@ -18,7 +18,14 @@ from tests.commands import appliance
 from tests.lab.conftest import LabSite
 from tests.lab.support.faults_cluster import power_off
 from tests.lab.support.matrix import whole
-from tests.standins.test_bmc_standin import FILE, LOGIN, certificate
+from tests.standins.simulated_bmcs import (
+    FILE,
+    LOGIN,
+    SYSTEM,
+    certificate,
+    configuration,
+    configured,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -28,16 +35,16 @@ def bmc_of(lab: LabSite, short: str, folder: Path) -> Iterator[None]:
     """A BMC that says whether the node's container runs, in the inventory and in the vault."""
     address = lab.address(short).rsplit(".", 1)[0] + ".1"
     authority = certificate(folder, address)
-    (folder / "login.json").write_text(json.dumps(LOGIN))
     running = f"{shutil.which('podman')} container inspect {lab.node(short)}"
-    words = (
-        *("--address", address, "--serial", f"STANDIN-{lab.node(short)}"),
-        *("--certificate", str(folder / "bmc.crt"), "--key", str(folder / "bmc.key")),
-        *("--login", str(folder / "login.json")),
-        *("--power", running + " --format '{{.State.Running}}'"),
+    bmc = configured(
+        address=address,
+        port=443,
+        changes={SYSTEM: {"SerialNumber": f"STANDIN-{lab.node(short)}", "UUID": None}},
+        power=running + " --format '{{.State.Running}}'",
     )
+    (folder / "config.json").write_text(json.dumps(configuration(bmc)))
     process = subprocess.Popen(
-        [sys.executable, str(FILE), *words], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(FILE), str(folder / "config.json")], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     host = lab.directory / "host_vars" / f"{lab.node(short)}.yml"

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.commands import succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
-from tests.lab.support.cluster import kubectl
 from tests.lab.support.service_probe import asking
-from tests.lab.support.upgrading import SECONDS, cordoned, new_bundle, versions
-from tests.this_run import OS, folder
+from tests.lab.support.upgrading import (
+    LAST,
+    LAST_TAG,
+    SECONDS,
+    cordoned,
+    last_bundle,
+    new_bundle,
+    runtimes,
+    to_last,
+    versions,
+)
 
-__all__ = ["new_bundle"]
+__all__ = ["last_bundle", "new_bundle"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
-
-LAST, LAST_TAG = "k8s-1.24.17-r1", "v1.24.17"
-
-
-@pytest.fixture(scope="module")
-def last_bundle() -> Path:
-    """The bundle of the last release; ``APPLIANCE_TEST_LAST_BUNDLE=DIR`` names one."""
-    if given := os.environ.get("APPLIANCE_TEST_LAST_BUNDLE"):
-        return Path(given)
-    directory = folder() / f"bundle-{LAST}"
-    words = ["bundle", "build", "--release", LAST, "--os", OS, str(directory), "--yes"]
-    succeed(*words, timeout=7200)
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -49,28 +41,13 @@ def first_lab(
         yield lab
 
 
-def words(lab: LabSite, *bundles: Path) -> list[str]:
-    """The words of the command."""
-    given = [word for one in bundles for word in ("--bundle", str(one))]
-    return ["cluster", "upgrade", "--to", LAST, "--site", str(lab.directory), *given]
-
-
-def runtimes(lab: LabSite) -> dict[str, str]:
-    """Node -> the container runtime of its kubelet."""
-    found: dict[str, Any] = json.loads(kubectl(lab, "get nodes -o json"))
-    return {
-        item["metadata"]["name"]: item["status"]["nodeInfo"]["containerRuntimeVersion"]
-        for item in found["items"]
-    }
-
-
 def test_killed_in_the_change_of_the_runtime_the_same_command_ends_both_releases(
     first_lab: LabSite, new_bundle: Path, last_bundle: Path
 ) -> None:
     program = Path(sys.executable).with_name("appliance")
     with asking(first_lab) as asked:
         process = subprocess.Popen(
-            [program, *words(first_lab, new_bundle, last_bundle), "--yes"],
+            [program, *to_last(first_lab, new_bundle, last_bundle), "--yes"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -89,7 +66,7 @@ def test_killed_in_the_change_of_the_runtime_the_same_command_ends_both_releases
         assert {node: one[:6] for node, one in versions(first_lab).items()} == dict.fromkeys(
             versions(first_lab), "v1.23."
         )
-        succeed(*words(first_lab, last_bundle), "--yes", timeout=SECONDS)
+        succeed(*to_last(first_lab, last_bundle), "--yes", timeout=SECONDS)
     assert asked.lost == []
     assert set(versions(first_lab).values()) == {LAST_TAG}
     assert all(one.startswith("containerd://") for one in runtimes(first_lab).values())
@@ -97,5 +74,5 @@ def test_killed_in_the_change_of_the_runtime_the_same_command_ends_both_releases
 
 
 def test_afterwards_there_is_nothing_to_do(first_lab: LabSite, last_bundle: Path) -> None:
-    done = succeed(*words(first_lab, last_bundle), "--yes")
+    done = succeed(*to_last(first_lab, last_bundle), "--yes")
     assert f"nothing to do: every node runs {LAST}" in done.stdout

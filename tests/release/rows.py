@@ -62,10 +62,26 @@ ROWS = (
         figures=True,
     ),
     Row(
+        "bmcs",
+        "BMCs are driven: sushy-tools' emulator, and eight at once with one that hangs",
+        ("tests/standins",),
+        (*PACKAGE, "tests/standins"),
+    ),
+    Row(
         "packages",
         "the lab's packages install into an empty Debian without a network",
         ("tests/integration/test_debian_packages.py",),
         ("appliance/releases", "appliance/adapters", "tests/integration"),
+    ),
+    Row(
+        "seeds",
+        "seeds pass cloud-init's schema and netplan; a server is installed through a simulated BMC",
+        ("tests/integration/test_seeds.py", "tests/integration/test_image_by_redfish.py"),
+        (
+            *("appliance/model/node/imaging", "appliance/installer", "hardware"),
+            *("appliance/workflows/imaging", "appliance/adapters/imaging", "tests/data/imaging"),
+            *("appliance/adapters/hardware", "tests/integration", "tests/unit/imaging"),
+        ),
     ),
     Row(
         "molecule",
@@ -115,6 +131,7 @@ ROWS = (
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
             "tests/lab/test_two_hops.py",
+            "tests/lab/test_three_upgraded.py",
             "tests/lab/test_like.py",
         ),
         (
@@ -123,6 +140,7 @@ ROWS = (
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
             "tests/lab/test_two_hops.py",
+            "tests/lab/test_three_upgraded.py",
             "tests/lab/test_like.py",
             "tests/lab/support",
         ),

@@ -18,10 +18,10 @@ import pytest
 
 from appliance.adapters.hardware import redfish, redfish_limits
 from appliance.adapters.hardware.redfish import RedfishBmcs
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.state.facts.identity import MachineIdentity
 from tests import samples
-from tests.standins.test_bmc_standin import ADDRESS, LOGIN, certificate
+from tests.standins.simulated_bmcs import ADDRESS, LOGIN, certificate
 
 W1 = replace(samples.site().node("w1"), bmc_address=IPv4Address(ADDRESS))
 SECONDS = 1.0

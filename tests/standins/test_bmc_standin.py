@@ -19,16 +19,22 @@ import pytest
 
 from appliance.adapters.hardware.redfish import RedfishBmcs
 from appliance.errors import ConfigError
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.site.settings import Node
 from appliance.model.state.facts.identity import identity
-from tests import samples
-from tests.prerequisites import require
+from tests.standins import simulated_bmcs
+from tests.standins.simulated_bmcs import (
+    ADDRESS,
+    FILE,
+    LOGIN,
+    SERIAL,
+    SYSTEM,
+    certificate,
+    configuration,
+    configured,
+)
 
-FILE = Path(__file__).parents[2] / "appliance/lab/standins/bmc_standin/bmc_standin.py"
-LOGIN = {"user": "operator", "password": "canary-of-the-bmc"}
-ADDRESS = "127.0.0.1"
-W1 = replace(samples.site().node("w1"), bmc_address=IPv4Address(ADDRESS))
+W1 = simulated_bmcs.node()
 
 
 @dataclass(frozen=True)
@@ -52,33 +58,16 @@ class Bmc:
         return RedfishBmcs(lambda: {**secrets, **changes}, self.port)
 
 
-def certificate(folder: Path, address: str = ADDRESS) -> str:
-    """A self-signed certificate for the address, as BMCs bring one."""
-    require("openssl")
-    words = (
-        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=bmc"),
-        *("-addext", f"subjectAltName=IP:{address}"),
-        *("-keyout", str(folder / "bmc.key"), "-out", str(folder / "bmc.crt")),
-    )
-    subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
-    return (folder / "bmc.crt").read_text()
-
-
 @contextmanager
-def running(folder: Path, *more: str, address: str = ADDRESS) -> Iterator[Bmc]:
-    """A BMC with a certificate for the address."""
+def running(folder: Path, address: str = ADDRESS, **more: Any) -> Iterator[Bmc]:
+    """A BMC in a process of its own, with a certificate for the address."""
     authority = certificate(folder, address)
-    (folder / "login.json").write_text(json.dumps(LOGIN))
     power = folder / "power"
     power.write_text("true\n")
-    words = (
-        *("--address", ADDRESS, "--port", "0", "--serial", "SN-w1"),
-        *("--certificate", str(folder / "bmc.crt"), "--key", str(folder / "bmc.key")),
-        *("--login", str(folder / "login.json"), "--power", f"{shutil.which('cat')} {power}"),
-        *more,
-    )
+    bmc = configured(power=f"{shutil.which('cat')} {power}", **more)
+    (folder / "config.json").write_text(json.dumps(configuration(bmc)))
     process = subprocess.Popen(
-        [sys.executable, str(FILE), *words], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(FILE), str(folder / "config.json")], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:
@@ -98,9 +87,15 @@ def bmc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
     """A BMC that lists two systems, with a certificate for another address, as they are shipped."""
-    with running(
-        tmp_path_factory.mktemp("board"), "--baseboard", "Board_0", address="192.0.2.1"
-    ) as found:
+    systems = "/redfish/v1/Systems"
+    members = [{"@odata.id": f"{systems}/Board_0"}, {"@odata.id": SYSTEM}]
+    changes = {
+        **SERIAL,
+        systems: {"Members": members, "Members@odata.count": 2},
+        f"{systems}/Board_0": {"Id": "Board_0", "Name": "STANDIN board", "PowerState": "On"},
+    }
+    folder = tmp_path_factory.mktemp("board")
+    with running(folder, address="192.0.2.1", changes=changes) as found:
         yield found
 
 

@@ -1,14 +1,22 @@
 """Hardware files are whole and sourced; facts are compared, and never guessed from."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.adapters.local.hardware_models import load_hardware, load_role_minima
+from appliance.adapters.local.hardware_models import (
+    load_configurations,
+    load_gpus,
+    load_hardware,
+    load_role_minima,
+)
 from appliance.errors import ConfigError
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.hardware_models import Dmi, HardwareModel, below_minimum, match
+from appliance.model.state.facts.hardware_shown import Shows
+from tests.contract import tree
 
 GIB = 1024**3
 WORKER: dict[str, Any] = {
@@ -193,3 +201,43 @@ def test_adding_a_model_is_one_file(tmp_path: Path) -> None:
     path.write_text("vendor: [", encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_hardware(tmp_path)
+
+
+def test_every_gpu_that_a_model_names_is_in_the_table(models: dict[str, HardwareModel]) -> None:
+    gpus = load_gpus()
+    named = {
+        (name, slots.form)
+        for model in models.values()
+        for slots in model.platform.gpus
+        for name in slots.models
+    }
+    assert named == {(name, card.form) for name, card in gpus.items()}
+    ids = [one for card in gpus.values() for one in card.pci_ids]
+    assert len(set(ids)) == len(ids), "one id, one card"
+    assert all(re.fullmatch(r"10de:[0-9a-f]{4}", one) for one in ids)
+    assert {card.source.split(",")[0][:5] for card in gpus.values()} == {"guide"}
+
+
+def test_the_guides_configurations_are_of_models_that_are_there(
+    models: dict[str, HardwareModel],
+) -> None:
+    found = load_configurations()
+    assert {one.hardware for each in found.values() for one in each.servers} == set(models) - {
+        "lab/container"
+    }
+    assert [one.role for one in found["lab as a service"].servers] == ["master", "worker"]
+
+
+def test_the_readmes_model_is_a_whole_file(tmp_path: Path) -> None:
+    text = (tree.ROOT / "hardware/README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```\n(---\n.*?)```", text, re.DOTALL)
+    path = tmp_path / "acme" / "x1.yml"
+    path.parent.mkdir()
+    path.write_text(example, encoding="utf-8")
+    model = load_hardware(tmp_path)["acme/x1"]
+    told = {f"platform.{key}" for key in model.platform.model_dump(exclude_defaults=True)}
+    assert {one.fact for one in model.sources} == {"product", *told}
+
+
+def test_nobody_has_read_a_machine_of_the_guide(models: dict[str, HardwareModel]) -> None:
+    assert {model.shows for model in models.values()} == {Shows()}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.model.site.settings import Node
 
+# As playbooks/module_utils/appliance_etcd_folder has it.
+SNAPSHOTS: Final = "/var/lib/appliance/etcd-snapshots"
 STATUS_SECONDS: Final = 30
 # The snapshot itself, and reading its file, come before the restore.
 SNAPSHOT_SECONDS: Final = 300
@@ -111,6 +113,25 @@ class EtcdEvidence:
             return error.message
         except (Unreadable, ValueError, LookupError, TypeError) as error:
             return f"{node.name}: etcd's answer is not readable: {error}"
+
+    def keeps(self, node: Node, path: str) -> bool | Silence:
+        """Whether a snapshot is on a node still, and not empty.
+
+        Args:
+            node: a control-plane node.
+            path: of the file; it comes from an annotation, so one elsewhere is no snapshot.
+        """
+        folder, _, name = path.rpartition("/")
+        if folder != SNAPSHOTS or not _FILE.fullmatch(name):
+            return False
+        command = shlex.join(("test", "-s", path))
+        try:
+            answer = self._nodes.run_as_root(node, command, timeout=STATUS_SECONDS)
+        except ApplianceError as error:
+            return Silence(error.message)
+        if answer.code in (0, 1):
+            return answer.code == 0
+        return Silence(f"{node.name}: {answer.errors.strip()[-300:] or 'no answer'}")
 
     def prove(self, node: Node, reason: str, keep: Sequence[str] = ()) -> SnapshotProof:
         """Save a snapshot on a node, and restore it once there.

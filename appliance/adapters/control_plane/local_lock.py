@@ -9,11 +9,12 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from appliance.adapters.local.state_files import make_folder
 from appliance.errors import Refused
+from appliance.model.control.lock import LockVerdict
 
 
 @contextmanager
@@ -48,6 +49,46 @@ def site_lock(state_directory: Path, what: str) -> Iterator[None]:
         )
         stream.flush()
         yield
+
+
+class LocalLock:
+    """The lock of a site that has no cluster yet: on this machine alone.
+
+    Args:
+        state_directory: the site's state on this machine.
+        what: the command and its run, for other commands on this machine.
+    """
+
+    def __init__(self, state_directory: Path, what: str) -> None:
+        self._directory, self._what = state_directory, what
+        self._stack, self._depth, self._held = ExitStack(), 0, False
+
+    def __enter__(self) -> LocalLock:
+        """Begin the time in which the lock may be taken; this takes none."""
+        self._depth += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release it at the end of the outermost ``with``."""
+        self._depth -= 1
+        if not self._depth:
+            self._held = False
+            self._stack.close()
+
+    def require(self) -> tuple[str, ...]:
+        """Take it at the first call.
+
+        Raises:
+            Refused: another command on this machine holds the site.
+        """
+        if not self._held:
+            self._stack.enter_context(site_lock(self._directory, self._what))
+            self._held = True
+        return ()
+
+    def look(self) -> LockVerdict:
+        """Nobody on a control-plane node holds it: there is none."""
+        return LockVerdict("away")
 
 
 def _holder(text: str) -> str:

@@ -6,6 +6,7 @@ are counted on the connection. Import it only to query a BMC: its libraries are 
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 10.0
+# A BMC that is busy says when to come back (RFC 9110, Retry-After, in seconds).
+_BUSY: Final = (429, 503)
+MOST_RETRIES: Final = 3
+MOST_RETRY_SECONDS: Final = 30
 
 
 class Limits:
@@ -37,12 +42,22 @@ class Limits:
     ) -> None:
         self.url = url
         self._seconds, self._most = seconds, most_bytes
-        self._clock, self._ends = clock, clock() + seconds
-        self._received = 0
-        self._broken = ""
+        self._clock = clock
+        self.renew()
         # The slash ends the host name: it excludes https://bmc.evil.example and
         # https://bmc@evil.example.
         self.places = (f"{url}/", f"{url.removesuffix(':443')}/")
+
+    def renew(self) -> None:
+        """Grant the same time and bytes again, for another order."""
+        self._ends = self._clock() + self._seconds
+        self._received = 0
+        self._broken = ""
+
+    @property
+    def received(self) -> int:
+        """The bytes since the last grant."""
+        return self._received
 
     @property
     def broken(self) -> str:
@@ -99,14 +114,39 @@ class _Requests(HTTPAdapter):
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         if not str(request.url).startswith(self._limits.places):
             raise self._limits.refuse(f"it refers to another host: {request.url}")
-        self._limits.left()
-        response = super().send(request, *args, **options)
+        response = self._send_when_free(request, *args, **options)
         # No compression was requested: a small compressed answer could fill the memory.
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity"):
             response.close()
             raise self._limits.refuse("its answer is compressed, which was not requested")
+        # sushy asks for a connection of its own for each request. A BMC may end it without a word:
+        # the next request on it would get no answer.
+        _ = response.content
+        self.close()
         return response
+
+    def _send_when_free(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        """Send; again where the BMC is busy, says for how long, and the time is enough for it."""
+        retries = 0
+        while True:
+            left = self._limits.left()
+            response = super().send(request, *args, **options)
+            wait = _retry_after(response)
+            if wait is None or retries == MOST_RETRIES or wait >= left:
+                return response
+            response.close()
+            retries += 1
+            time.sleep(wait)
+
+
+def _retry_after(response: Response) -> int | None:
+    """For how many seconds a busy BMC asks; None where it is not busy or does not say."""
+    text = response.headers.get("Retry-After", "")
+    if response.status_code not in _BUSY or not re.fullmatch(r"[0-9]{1,4}", text):
+        return None
+    seconds = int(text)
+    return seconds if seconds <= MOST_RETRY_SECONDS else None
 
 
 def _socket_of(limits: Limits) -> type[ssl.SSLSocket]:

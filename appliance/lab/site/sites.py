@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,18 @@ class LabSiteFiles:
         Raises:
             Refused: the lab is like another site; its report would be of both.
         """
-        before = _site_of(likeness_file(directory))
-        if before not in ("", like.site):
+        before = _before(likeness_file(directory))
+        if before is not None and before.site != like.site:
             raise Refused(
-                f"{directory} is a lab like {before}, not like {like.site}",
+                f"{directory} is a lab like {before.site}, not like {like.site}",
                 hint="give another --name, or another --site",
+            )
+        if before is not None and before.origin not in ("", like.origin):
+            raise Refused(
+                f"{directory} is a lab like another site that is named {like.site}: its "
+                "folder, its API or its control plane is another one",
+                hint=f"give another --name; where it is the same site, which was moved or changed: "
+                f"appliance lab down, then remove {shlex.quote(str(likeness_file(directory)))}",
             )
         text = json.dumps(like.as_json(), indent=1, sort_keys=True)
         replace_file(likeness_file(directory), text + "\n")
@@ -87,12 +95,12 @@ def likeness_file(directory: Path) -> Path:
     return directory / STATE / "like.json"
 
 
-def _site_of(path: Path) -> str:
-    """The site that a lab is like; empty where nothing readable says so."""
+def _before(path: Path) -> Likeness | None:
+    """The site that a lab is like; None where nothing readable says so."""
     try:
-        return read_likeness(read_plain(path, most_bytes=MOST_BYTES)).site
+        return read_likeness(read_plain(path, most_bytes=MOST_BYTES))
     except (OSError, ValueError):
-        return ""
+        return None
 
 
 def _load(path: Path) -> dict[str, Any]:

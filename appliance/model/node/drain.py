@@ -31,6 +31,9 @@ class Concern:
         severity: ``refuses`` needs ``--allow-outage``; ``blocks`` will hold the eviction up until
             it changes; ``loses`` data or a person's work; ``interrupts`` a service.
         quorum: it is about etcd's quorum, which only a node that stops can take away.
+        moves: nothing is lost, it is away until it runs on another node.
+        workload: whose pods may take one another's place, as ``namespace/kind name``; empty: it
+            is about this very pod.
         passing: it is of this moment, and may end when pods elsewhere are ready.
     """
 
@@ -38,6 +41,8 @@ class Concern:
     about: str
     text: str
     quorum: bool = False
+    moves: bool = False
+    workload: str = ""
     passing: bool = False
 
     def sentence(self) -> str:
@@ -79,6 +84,11 @@ class Forecast:
     def grace_seconds(self) -> int:
         """The longest that a pod may take to end by its own wish."""
         return max((pod.grace_seconds for pod in self.evicted), default=0)
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """What ends for good, one sentence each: nothing starts it again on another node."""
+        return tuple(one.sentence() for one in self.by("loses") if not one.workload)
 
     def by(self, severity: Severity) -> tuple[Concern, ...]:
         """The concerns of one severity."""
@@ -186,7 +196,9 @@ def _of_a_pod(pod: PodOnNode, budgets: Sequence[Budget]) -> Iterator[Concern]:
     elif pod.is_interactive:
         yield Concern("loses", pod.where, f"is an interactive job{_whose(pod)}: it ends")
     if pod.empty_dir and pod.owner is not None:
-        yield Concern("loses", pod.where, "loses the data in its emptyDir")
+        workload = f"{pod.namespace}/{' '.join(pod.owner)}"
+        text = "loses the data in its emptyDir"
+        yield Concern("loses", pod.where, text, workload=workload)
     if pod.pinned:
         yield Concern("interrupts", pod.where, f"can run on no other node: {pod.pinned}")
     elif pod.owner is not None and pod.siblings == 0 and not pod.is_interactive:
@@ -194,6 +206,7 @@ def _of_a_pod(pod: PodOnNode, budgets: Sequence[Budget]) -> Iterator[Concern]:
             "interrupts",
             pod.where,
             "is the only replica: unavailable until it runs on another node",
+            moves=True,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity_of, is_same, likeness

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.accepted import accepted_of
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
 from appliance.model.node.fencing import DEAD, FencingEvidence, check_fenced
 from appliance.model.node.ownership import (

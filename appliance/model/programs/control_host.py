@@ -6,6 +6,7 @@ from appliance.model.programs.program import Program, Use
 
 LAB, BUILD, COMPILE = Use.LAB, Use.BUILD, Use.COMPILE
 SIGN, PLAYS, BRING = Use.SIGN, Use.PLAYS, Use.BRING
+IMAGE, PXE, MEDIUM = Use.IMAGE, Use.PXE, Use.MEDIUM
 
 
 def _row(
@@ -48,5 +49,12 @@ PROGRAMS: tuple[Program, ...] = (
     _row("ssh-keygen", "creates keys; creates and checks signatures of bundles", "openssh-client",
          LAB, SIGN, fedora="openssh"),
     _row("ssh", "reaches the nodes", "openssh-client", LAB, PLAYS, fedora="openssh-clients"),
+    _row("xorriso", "puts seeds on the installer's medium", "xorriso", IMAGE, PXE),
+    _row("dnsmasq", "tells servers where to boot from", "dnsmasq-base ipxe", PXE,
+         fedora="dnsmasq ipxe-bootimgs-x86"),
+    _row("setpriv", "ends dnsmasq with the command", "util-linux", PXE),
+    _row("grub-mkrescue", "makes the medium of the stand-in's installer",
+         "grub-common grub-pc-bin grub-efi-amd64-bin mtools xorriso", MEDIUM,
+         fedora="grub2-tools-extra mtools xorriso"),
     _row("rsync", "copies the bundles to the nodes", "rsync", LAB, BRING),
 )  # fmt: skip

@@ -15,6 +15,9 @@ class Use(StrEnum):
     SIGN = "bundle sign and verify"
     PLAYS = "changes of nodes"
     BRING = "steps artifacts and runai"
+    IMAGE = "node image"
+    PXE = "node image --via pxe"
+    MEDIUM = "the medium of the stand-in's installer"
 
 
 class Where(StrEnum):

@@ -8,7 +8,6 @@ writing documents of a node or of the API.
 from __future__ import annotations
 
 import copy
-import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +17,13 @@ from pydantic import Field
 
 from appliance.model.documents.strict_json import read_json
 from appliance.model.documents.typed_json import Line
-from appliance.model.support.forms import is_secret_name, marked
+from appliance.model.support.forms import marked
 from appliance.model.support.redaction import redacted
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.loss import Loss
-from appliance.model.upgrade.handmade.settings_diff import MOST_LEVELS, MOST_SHOWN, shown
-from appliance.model.upgrade.handmade.static_pods import COMPONENTS
+from appliance.model.upgrade.handmade.settings_diff import MOST_LEVELS, shown
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS, arguments
+from appliance.model.upgrade.handmade.told import is_after_secret, is_secret, told
 from appliance.model.upgrade.losses import Carrier, Documents, find_losses
 
 KUBELET: Final = "kubelet"
@@ -34,8 +34,6 @@ WHOLE: Final = ("args", "command", "tolerations", "priorityClassName", "containe
 FILE_NOT_COPIED: Final = "it names a file, and files of nodes are not copied"
 NOT_KEPT: Final = "its value was not kept whole"
 SECRET: Final = "its value is secret, and was not kept"  # noqa: S105  (a sentence)
-# Headers with which a kubelet asks for its pods: they hold a login under any name.
-SECRET_KEYS: Final = ("staticPodURLHeader",)
 # A worker may write anything into its files.
 _LONGEST: Final = 4096
 MOST_SETTINGS: Final = 200
@@ -117,11 +115,11 @@ def _handmade(loss: Loss, node: str, found: Documents) -> Handmade:
     keys, value = place if place is not None else ((key,), None)
     if place is None and loss.was == "absent":
         keys = _keys_of_absent(part, key, found)
-    if _is_after_secret(key, _manifest(part, node, found)):
+    if is_after_secret(key, arguments(_manifest(part, node, found))):
         keys, value = (marked("value"),), None
     there = loss.was != "absent"
-    told = Handmade(part, tuple(map(_line, keys)), _line(loss.was), _line(loss.will), there)
-    return _without_secrets(replace(told, value=_as_json(value)))
+    one = Handmade(part, tuple(map(_line, keys)), _line(loss.was), _line(loss.will), there)
+    return _without_secrets(replace(one, value=_as_json(value)))
 
 
 def _line(text: str) -> str:
@@ -141,28 +139,15 @@ def _without_secrets(one: Handmade) -> Handmade:
     """The same, and nothing of a value that its name or its form calls secret."""
     keys = tuple(str(redacted(key)) for key in one.keys)
     name = keys[-1] if keys else one.part
-    named = keys != one.keys or any(k in SECRET_KEYS or is_secret_name(k) for k in keys)
+    named = keys != one.keys or is_secret(keys)
     value = next(iter(redacted({name: one.value}).values()))
-    was, will = (_told(name, text, named=named) for text in (one.was, one.will))
+    was, will = (told(name, text, named=named) for text in (one.was, one.will))
     if (value, was, keys) == (one.value, one.was, one.keys) and not (named and one.there):
         return replace(one, will=will)
     if one.value is not None and not named:
         is_argument = one.part in COMPONENTS and isinstance(value, list)
         was = shown(" ".join(map(str, value)) if is_argument else value)
     return replace(one, keys=keys, value=None, was=was, will=will, secret=True)
-
-
-def _told(name: str, text: str, *, named: bool) -> str:
-    """A value for people without secrets; one that was cut may lack the end that tells it."""
-    if text == "absent":
-        return text
-    is_cut = len(text) == MOST_SHOWN and text.endswith("…")
-    ends = ("", '"', "@x") if is_cut else ("",)
-    forms = [text.removesuffix("…") + end if is_cut else text for end in ends]
-    told = [next(iter(redacted({name: form}).values())) for form in forms]
-    if named or (is_cut and told != forms):
-        return marked("value")
-    return shown(str(told[0])) if told != forms else text
 
 
 def _place(part: str, key: str, node: str, found: Documents) -> tuple[tuple[str, ...], Any] | None:
@@ -206,7 +191,7 @@ def _flag(key: str, manifest: object) -> tuple[tuple[str, ...], list[str]] | Non
     """An argument of a static pod: all its values in order; ``true`` for one without a value."""
     values = [
         value if equals else "true"
-        for name, equals, value in (word.partition("=") for word in _arguments(manifest))
+        for name, equals, value in (word.partition("=") for word in arguments(manifest))
         if name.lstrip("-") == key
     ]
     return ((key,), values) if values else None
@@ -215,23 +200,6 @@ def _flag(key: str, manifest: object) -> tuple[tuple[str, ...], list[str]] | Non
 def _manifest(part: str, node: str, found: Documents) -> object:
     manifests = found.manifests.get(node)
     return manifests.get(part) if isinstance(manifests, Mapping) else None
-
-
-def _arguments(manifest: object) -> list[str]:
-    """The words after the program of a static pod of one container."""
-    containers = _list(_mapping(_mapping(manifest).get("spec")).get("containers"))
-    words = _list(_mapping(containers[0]).get("command"))[1:] if len(containers) == 1 else []
-    return [str(word) for word in words]
-
-
-def _is_after_secret(key: str, manifest: object) -> bool:
-    """Whether an argument is no option: it is the word after one that takes a secret."""
-    words = _arguments(manifest)
-    return any(
-        option.startswith("-") and is_secret_name(option) and not word.startswith("-")
-        for option, word in itertools.pairwise(words)
-        if word.partition("=")[0] == key
-    )
 
 
 def _of_pod(

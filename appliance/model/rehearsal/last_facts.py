@@ -153,7 +153,7 @@ def member_of(node: ClusterNode, seen: str) -> Member:
         runtime=_line(node.runtime),
         unschedulable=node.unschedulable,
         labels=_public({_line(key): _line(value) for key, value in own.labels.items()}),
-        taints=tuple(_line(taint) for taint in own.taints),
+        taints=tuple(line for taint in own.taints if _is_public(line := _line(taint))),
     )
 
 
@@ -169,6 +169,13 @@ def _public(labels: Mapping[str, str]) -> dict[str, str]:
     """Labels without those that look like a secret."""
     told = redacted(dict(labels))
     return {key: value for key, value in labels.items() if told.get(key) == value}
+
+
+def _is_public(taint: str) -> bool:
+    """Whether neither name nor value of ``key=value:effect`` looks like a secret."""
+    key, _, rest = taint.partition("=")
+    value = {key: rest.rpartition(":")[0] or rest}
+    return bool(redacted(value) == value and redacted(taint) == taint)
 
 
 def _line(value: object) -> str:

@@ -5,6 +5,8 @@ What must not be here: how a lab is made (:mod:`appliance.lab.like`).
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -77,6 +79,7 @@ class Likeness:
         differences: what the lab has otherwise than the site, one sentence each.
         kubelet: ``kubernetes.kubelet`` of the site's site.yml.
         took: how long steps took on the site, by its journal.
+        origin: sha256 that tells sites of one name apart; empty: an older version wrote it.
     """
 
     site: Line
@@ -86,6 +89,7 @@ class Likeness:
     differences: tuple[str, ...] = ()
     kubelet: Mapping[str, Any] = field(default_factory=dict)
     took: tuple[Took, ...] = ()
+    origin: Line = ""
 
     @property
     def stands_for(self) -> Mapping[str, tuple[str, ...]]:
@@ -131,6 +135,7 @@ class SeenSite:
         nodes: node -> its last facts.
         cluster: None: no look has seen it.
         records: of its journal.
+        folder: where its files are on this machine, without links.
     """
 
     site: Site
@@ -139,6 +144,16 @@ class SeenSite:
     nodes: Mapping[str, LastFacts]
     cluster: LastCluster | None = None
     records: Sequence[Record] = ()
+    folder: str = ""
+
+
+def origin_of(found: SeenSite) -> str:
+    """What tells a site from others of its name: its folder, its API and its control plane."""
+    site = found.site
+    endpoint = site.settings.control_plane_endpoint
+    masters = sorted(f"{node.name} {node.ip}" for node in site.control_plane)
+    words = [found.folder, site.name, f"{endpoint.name}:{endpoint.port}", *masters]
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
 def plan_likeness(found: SeenSite) -> Likeness:
@@ -168,6 +183,7 @@ def plan_likeness(found: SeenSite) -> Likeness:
         tuple(_differences(found, nodes, workers)),
         carried_kubelet(found.site),
         taken(found.records),
+        origin_of(found),
     )
 
 

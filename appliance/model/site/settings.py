@@ -18,6 +18,7 @@ from pydantic import Field, StrictInt
 
 from appliance.model.site import addresses, groups
 from appliance.model.site.etcd_restore import EtcdRestore
+from appliance.model.site.external_registry import ExternalRegistry
 from appliance.model.site.fields import (
     Address,
     CertificateFingerprint,
@@ -29,19 +30,18 @@ from appliance.model.site.fields import (
     HostPort,
     Interface,
     JumpHost,
-    LoginUser,
     Mac,
     Mtu,
     Network,
     Port,
     ProgramPath,
-    Project,
     RedfishId,
     Settings,
     Text,
     User,
     Zone,
 )
+from appliance.model.site.imaging_settings import Imaging, NodeImaging
 from appliance.model.site.runai_settings import Gpu, Runai
 
 Balancer = Literal["none", "site", "keepalived"]
@@ -67,31 +67,6 @@ class Nfs(Settings):
     """Size of each PersistentVolume in GiB; it only matches claims, NFS enforces no limit."""
     fsync_warning_ms: Annotated[StrictInt, Field(ge=1)] = 25
     """A slower median fsync gives a warning; 25 ms are three turns of a disk."""
-
-
-class ExternalRegistry(Settings):
-    """The organisation's own registry, which the appliance uses and does not run."""
-
-    ca: Text
-    """Path of the PEM certificate of the CA that signed for the registry."""
-    address: Address | None = None
-    """Its IPv4 address, for /etc/hosts; null: the site's DNS servers know its name."""
-    project: Project | None = None
-    """Project or folder before every image name; null: images are at the top."""
-    user: LoginUser | None = None
-    """User who pushes, from the services host; the password is in the vault. null: no login."""
-    pull_user: LoginUser | None = None
-    """User who pulls, on every node, so best one without the right to push; null: user."""
-
-    @property
-    def pusher(self) -> str | None:
-        """Who logs in to push; one who may only read is enough where every image is there."""
-        return self.user or self.pull_user
-
-    @property
-    def puller(self) -> str | None:
-        """Who logs in to pull."""
-        return self.pull_user or self.user
 
 
 class NetworkSettings(Settings):
@@ -199,6 +174,8 @@ class SiteSettings(Settings):
     kubernetes: KubernetesSettings = KubernetesSettings()
     certificates: Certificates = Certificates()
     etcd_restore: EtcdRestore = EtcdRestore()
+    imaging: Imaging | None = None
+    """How bare servers get their operating system; null: it is installed by hand."""
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of role variables: role, variable, value."""
     bundle_signers: Text | None = None
@@ -223,6 +200,8 @@ class NodeSettings(Settings):
     """The BMC's Redfish system that is this node, where it lists several; null: its only one."""
     mac: Mac | None = None
     """MAC of the interface that carries the address."""
+    imaging: NodeImaging | None = None
+    """How `node image` installs this server; null: its system is installed by hand."""
     notes: Text | None = None
     """Notes for people; the tool ignores them."""
 
@@ -240,6 +219,7 @@ class Node:
     bmc_system: str | None = None
     mac: str | None = None
     notes: str | None = None
+    imaging: NodeImaging | None = None
 
     @property
     def ip(self) -> str:

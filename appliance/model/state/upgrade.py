@@ -7,6 +7,7 @@ not be here: the upgrade's path (:mod:`appliance.model.upgrade`).
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -53,6 +54,11 @@ class UpgradeMark:
     def snapshot_of(self, release: str) -> str:
         """``RELEASE NODE PATH`` of the snapshot before a release of the path; empty: none."""
         return next((one for one in self.snapshots if one.split(" ")[0] == release), "")
+
+    @property
+    def id(self) -> str:
+        """A word for this upgrade, as names of files have it; another one has another word."""
+        return re.sub(r"[^0-9A-Za-z]", "", self.since)[:40] or "unknown"
 
     @property
     def is_readable(self) -> bool:

@@ -199,7 +199,7 @@ def names_of(
     documents = list(facts)
     serials = sorted({serial for document in documents for serial in _serials(document)})
     for serial in serials:
-        names.setdefault(serial, _serial(serial, key))
+        names.setdefault(serial, pseudonym_of_serial(serial, key))
     for number, name in enumerate(_zones(site), 1):
         names.setdefault(name, f"zone{number}.example")
         names.setdefault(_ldap(name), _ldap(f"zone{number}.example"))
@@ -277,7 +277,7 @@ def _serials(value: Any) -> Iterator[str]:
             yield from _serials(inner)
 
 
-def _serial(true: str, key: bytes) -> str:
+def pseudonym_of_serial(true: str, key: bytes) -> str:
     """Another serial number, of the same form where that is a UUID's."""
     text = hmac.digest(key, f"serial {true}".encode(), "sha256").hex()
     if _UUID.fullmatch(true):

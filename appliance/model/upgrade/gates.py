@@ -17,6 +17,7 @@ from appliance.model.upgrade.points.nodes import (
     certificates,
     clocks,
     disks,
+    foreign_containers,
     images,
     nodes,
 )
@@ -58,6 +59,7 @@ def gates(
         *deprecated_apis(evidence, path),
         *dropped(evidence),
         *nodes(site, observed, evidence, path),
+        *foreign_containers(site, observed, evidence),
         *budgets(site, evidence),
         *certificates(site, observed, evidence),
         *disks(site, observed, evidence),

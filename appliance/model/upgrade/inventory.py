@@ -65,6 +65,7 @@ def back_inventory(site: Site, back: Back) -> dict[str, Any]:
     """The run's inventory for a node on which a step is taken back; it needs no bundle."""
     variables = {
         "kubernetes_upgrade_back": back.part,
+        "kubernetes_upgrade_id": back.upgrade,
         "kubernetes_upgrade_version": str(back.hop.kubernetes).removeprefix("v"),
     }
     return _alone(site, BACK_GROUP, [back.node], variables)

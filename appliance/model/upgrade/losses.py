@@ -17,7 +17,8 @@ from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.addons import coredns_changes, kube_proxy_changes
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.handmade.settings_diff import ABSENT, flat, shown
-from appliance.model.upgrade.handmade.static_pods import COMPONENTS, static_pod_changes
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS, arguments, static_pod_changes
+from appliance.model.upgrade.handmade.told import is_after_secret
 
 Document = Mapping[str, Any]
 
@@ -110,6 +111,7 @@ def _of_static_pods(found: Documents, carrier: Carrier) -> Iterator[Loss]:
                     one.will,
                     is_oidc and carrier.oidc.get(one.key) == one.was,
                     "runai.access" if is_oidc else "",
+                    is_after_secret(one.key, arguments(manifest)),
                 )
 
 

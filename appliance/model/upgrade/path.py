@@ -20,12 +20,14 @@ class Hop:
 
     Attributes:
         reached_from: the releases from which it is reached in one hop.
+        socket: where kubelet and kubeadm reach its container runtime.
     """
 
     release: str
     kubernetes: Version
     runtime: str
     reached_from: tuple[str, ...] = ()
+    socket: str = ""
 
 
 class NoPath(Exception):
@@ -46,6 +48,7 @@ def hop_of(release: Release) -> Hop:
         version,
         release.runtime.name,
         release.reached_from,
+        release.runtime.socket,
     )
 
 
@@ -91,7 +94,8 @@ def find_path(
             low_at.partition(":")[0],
             f"{low_at.partition(': ')[2]} {lowest}",
             f"a release that leads to {to} ({ways})",
-            "upgrade to a release on the way first, or use a newer version of this tool",
+            "upgrade to a release on the way first, or use a newer version of this tool"
+            f"{_or_without(nodes, low_at)}",
         )
     beyond = [hop for hop in path[1:] if highest > path[0].kubernetes]
     if beyond:
@@ -99,7 +103,8 @@ def find_path(
             high_at.partition(":")[0],
             f"versions from {lowest} ({low_at}) to {highest} ({high_at})",
             f"no more than one hop: {path[0].release} first",
-            f"end the hop before: appliance cluster upgrade --to {path[0].release}",
+            f"end the hop before: appliance cluster upgrade --to {path[0].release}"
+            f"{_or_without(nodes, low_at) or _or_without(nodes, high_at)}",
         )
     return path
 

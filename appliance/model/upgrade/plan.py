@@ -114,7 +114,8 @@ def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, H
     try:
         path = find_path(asked, hops, options.to)
     except NoPath as none:
-        refusal = Refusal(none.node, CHECK, none.seen, none.expected, none.hint)
+        hint = _as_before(options, found, asked, hops) or none.hint
+        refusal = Refusal(none.node, CHECK, none.seen, none.expected, hint)
         return UpgradePlan(refusals=(refusal,), without=options.without)
     refusals += _of_runtimes(asked, path)
     refusals += _of_skew(options, found, asked, path)
@@ -142,6 +143,27 @@ def _asked(options: UpgradeOptions, found: Situation) -> dict[str, NodeVersions]
         for name, node in found.nodes.items()
         if node is not None and name not in options.without
     }
+
+
+def _as_before(
+    options: UpgradeOptions,
+    found: Situation,
+    asked: Mapping[str, NodeVersions],
+    hops: Mapping[str, Hop],
+) -> str:
+    """What to type where a path is barred only by nodes that the upgrade has left out so far."""
+    mark = found.mark
+    if mark is None or mark.over or mark.release != options.to:
+        return ""
+    again = [name for name in mark.without if name in asked]
+    rest = {name: node for name, node in asked.items() if name not in again}
+    try:
+        find_path(rest, hops, options.to)
+    except (NoPath, ValueError):
+        return ""
+    left = (*options.without, *again)
+    words = "".join(f" --without {name}" for name in left)
+    return f"leave out what was left out before: {mark.command}{words}"
 
 
 def _of_options(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
@@ -215,7 +237,7 @@ def _begun(node: NodeVersions, options: UpgradeOptions, found: Situation) -> boo
 def _of_runtimes(nodes: Mapping[str, NodeVersions], path: Sequence[Hop]) -> Iterator[Refusal]:
     """Refuse a container runtime that a release of the path neither has nor changes."""
     for node in nodes.values():
-        runtime = node.runtime
+        runtime, leave = node.runtime, "" if node.control_plane else f", or --without {node.name}"
         for hop in path:
             if runtime not in ("", hop.runtime) and (runtime, hop.runtime) not in CHANGES:
                 yield Refusal(
@@ -223,7 +245,8 @@ def _of_runtimes(nodes: Mapping[str, NodeVersions], path: Sequence[Hop]) -> Iter
                     "runtime",
                     f"the container runtime {runtime}",
                     f"{hop.runtime}, as {hop.release} has it",
-                    f"choose a release with {runtime}: this tool changes Docker to containerd only",
+                    f"choose a release with {runtime}: this tool changes Docker to containerd only"
+                    f"{leave}",
                 )
                 break
             runtime = hop.runtime
@@ -239,9 +262,20 @@ def _of_skew(
     left = {n: v for n in options.without if (v := found.nodes.get(n)) is not None}
     faults = [*skew(asked), *(f for hop in path for f in skew({**after(asked, hop), **left}))]
     return [
-        Refusal(fault.partition(":")[0], CHECK, _seen(fault), _SIDE_BY_SIDE, _SKEW)
+        Refusal(name, CHECK, _seen(fault), _SIDE_BY_SIDE, _SKEW + _or_out(name, found, options))
         for fault in dict.fromkeys(faults)
+        for name in [fault.partition(":")[0]]
     ]
+
+
+def _or_out(name: str, found: Situation, options: UpgradeOptions) -> str:
+    """How else a worker that is too old ends to be in the way: it may say anything of itself."""
+    node = found.nodes.get(name)
+    if node is None or node.control_plane:
+        return ""
+    if name in options.without:
+        return f"; or take it out of the cluster: appliance node remove {name}"
+    return f", or --without {name}"
 
 
 def _seen(fault: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -97,11 +98,20 @@ class Clock:
             for node in step.nodes:
                 yield self._one(part, (node,), step.release)
 
+    @cached_property
+    def _took(self) -> Mapping[tuple[str, str], list[float]]:
+        """(step, node) -> seconds of each verified record; an empty node: of every record."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for one in self.records:
+            if one.outcome == "verified":
+                for node in ("", *dict.fromkeys(one.nodes)):
+                    found.setdefault((one.step, node), []).append(one.took_seconds)
+        return found
+
     def _one(self, name: str, nodes: Sequence[str], release: str) -> Estimate:
         """The estimate of a step of the journal: by the node's own records where it has some."""
-        verified = [one for one in self.records if (one.step, one.outcome) == (name, "verified")]
-        own = [one for one in verified if set(nodes) & set(one.nodes)]
-        took = [one.took_seconds for one in own or verified]
+        own = (self._took.get((name, node)) for node in nodes)
+        took = next(filter(None, own), None) or self._took.get((name, ""))
         if took:
             return Estimate(median(took), max(took), "journal")
         seconds = self.measured.get(release, {}).get(name)

@@ -7,6 +7,7 @@ import re
 from typing import Any, Dict, List, Optional, Set
 
 from ..source import Source
+from .unused_docker import images_only_here
 
 DOCKER_SOCKET = "/run/docker.sock"
 # Contains a folder for each namespace that ever had containers, with one for each that runs: moby
@@ -22,6 +23,9 @@ OUTLIVING = (
 )
 # Of a container that runs nothing.
 AT_REST = ("created", "exited", "dead")
+# Of a container that would end with Docker.
+GOING = ("running", "paused", "restarting")
+POD_LABEL = "io.kubernetes.pod.uid"
 STORAGE_DRIVERS = ("overlay2", "overlay", "aufs", "devicemapper", "btrfs", "zfs", "vfs")
 DU_SECONDS = 5
 DAEMON_JSON = "/etc/docker/daemon.json"
@@ -44,6 +48,8 @@ def runtime(source: Source) -> Dict[str, Any]:
         source.unseen(reason, "runtime.docker.containers_of_pods")
     elif inside and source.names(KUBELETS_TASKS):
         docker["data_bytes"] = _size(source, data_root)
+        registry = source.request.registry_prefix or source.request.registry
+        docker["images_only_here"] = images_only_here(source, data_root, registry)
     version = None
     if source.exists("/run/containerd/containerd.sock"):
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
@@ -110,7 +116,9 @@ def _daemon_json(source: Source) -> Dict[str, Any]:
         "containers_running": None,
         "containers_foreign": [],
         "containers_of_pods": None,
+        "foreign_running": None,
         "images": [],
+        "images_only_here": None,
         "daemon_json": None,
         "daemon_json_error": None,
     }
@@ -144,8 +152,15 @@ def _answers(source: Source) -> Dict[str, Any]:
     if not isinstance(containers, list):
         containers = None
     if containers is None and source.live:
-        source.unseen("Docker did not list its containers", "runtime.docker.containers_of_pods")
-    listed = {"containers_foreign": _foreign(containers), "containers_of_pods": _pods(containers)}
+        paths = ("containers_of_pods", "foreign_running")
+        source.unseen(
+            "Docker did not list its containers", *("runtime.docker." + path for path in paths)
+        )
+    listed = {
+        "containers_foreign": _foreign(containers),
+        "containers_of_pods": _pods(containers),
+        "foreign_running": _foreign_running(containers),
+    }
     if not isinstance(info, dict):
         return listed
     return {
@@ -167,6 +182,22 @@ def _foreign(containers: Optional[List[Dict[str, Any]]]) -> List[str]:
     for container in containers or []:
         name = (container.get("Names") or ["?"])[0].lstrip("/")
         if not name.startswith("k8s_"):
+            names.append(name)
+    return sorted(names)
+
+
+def _foreign_running(containers: Optional[List[Dict[str, Any]]]) -> Optional[List[str]]:
+    """Return the names of containers that run and are no pods'; None when unknown.
+
+    The same as role kubernetes_runtime goes by before it ends Docker.
+    """
+    if containers is None:
+        return None
+    names = []
+    for one in containers:
+        name = (one.get("Names") or ["?"])[0].lstrip("/")
+        is_pods = name.startswith("k8s_") and POD_LABEL in (one.get("Labels") or {})
+        if not is_pods and one.get("State") in GOING:
             names.append(name)
     return sorted(names)
 

@@ -6,7 +6,7 @@ what proves on a node that nothing uses it (role ``kubernetes_runtime``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,12 @@ from appliance.errors import StepNotVerified
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import DOCKER_REMOVAL
 from appliance.model.plan.under_upgrade import under_way
-from appliance.model.upgrade.moves.leftovers import Leftover, leftovers, removal_inventory
+from appliance.model.upgrade.moves.leftovers import (
+    Leftover,
+    leftovers,
+    losing_images,
+    removal_inventory,
+)
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import observe, refuse
@@ -40,25 +45,38 @@ class RemovalResult:
         return tuple(one for one in self.found if not one.wanted)
 
 
+@dataclass(frozen=True)
+class RemovalRequest:
+    """What was asked for, by whom.
+
+    Attributes:
+        accepted: ``docker-image.NAME`` of each image that may be lost.
+        dry_run: only look.
+    """
+
+    desired: Desired
+    run: Run
+    accepted: Collection[str] = ()
+    dry_run: bool = False
+
+
 def remove_docker(
-    desired: Desired,
-    run: Run,
-    session: Session,
-    confirm: Callable[[RemovalResult], bool],
-    *,
-    dry_run: bool = False,
+    request: RemovalRequest, session: Session, confirm: Callable[[RemovalResult], bool]
 ) -> RemovalResult:
     """Look for what an unused Docker keeps, remove it, and verify.
 
     Raises:
-        PreflightFailed: an upgrade is under way; nothing was changed.
+        PreflightFailed: an upgrade is under way, or an image would be lost that nobody gave up;
+            nothing was changed.
         Refused: not confirmed, or the nodes changed meanwhile; nothing was changed.
         PlaybookFailed: a node uses Docker still, or its data could not be removed.
         StepNotVerified: data of Docker is still there.
     """
+    desired, accepted = request.desired, request.accepted
     found = _look(desired, session)
-    if dry_run or not found.due:
+    if request.dry_run or not found.due:
         return found
+    refuse(losing_images(found.due, accepted))
     require_confirmed(confirm(found))
     with session.lock:
         names = tuple(one.node for one in found.due)
@@ -68,8 +86,9 @@ def remove_docker(
             tuple(one.node for one in now.due),
             "the nodes have changed since they were shown",
         )
-        with Recorder(run, session).run_step(DOCKER_REMOVAL.name, names, (WHY,)):
-            _play(desired, run, session, names)
+        refuse(losing_images(now.due, accepted))
+        with Recorder(request.run, session).run_step(DOCKER_REMOVAL.name, names, (WHY,)):
+            _play(request, session, names)
             left = _look(desired, session).due
             if left:
                 raise StepNotVerified(f"it was removed, but {left[0].sentence()}", hint=AGAIN)
@@ -82,9 +101,10 @@ def _look(desired: Desired, session: Session) -> RemovalResult:
     return RemovalResult(leftovers(desired.site, observed.node_facts))
 
 
-def _play(desired: Desired, run: Run, session: Session, names: tuple[str, ...]) -> None:
+def _play(request: RemovalRequest, session: Session, names: tuple[str, ...]) -> None:
     def on_task(name: str, task: str, changed: bool | None) -> None:
         session.observer.task(DOCKER_REMOVAL.name, name, task, changed=changed)
 
-    inventory = removal_inventory(desired.site, desired.release.runtime.socket, names)
-    session.playbooks.play(Play(run.id, DOCKER_REMOVAL.name, names, inventory), on_task)
+    desired, socket = request.desired, request.desired.release.runtime.socket
+    inventory = removal_inventory(desired.site, socket, names, request.accepted)
+    session.playbooks.play(Play(request.run.id, DOCKER_REMOVAL.name, names, inventory), on_task)

@@ -38,7 +38,11 @@ from appliance.workflows.cluster.upgrade_look import (
 from appliance.workflows.cluster.upgrade_revive import revive
 from appliance.workflows.cluster.upgrade_run import UpgradeRun
 from appliance.workflows.cluster.upgrade_supply import require_bundles
-from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
+from appliance.workflows.session.confirmation import (
+    is_late,
+    require_as_shown,
+    require_confirmed,
+)
 from appliance.workflows.session.recording import begun
 from appliance.workflows.session.survey import refuse
 
@@ -126,15 +130,17 @@ def _go_on(
     if request.dry_run:
         return found
     refuse([*plan.refusals, *(gate.refusal() for gate in stopping(found.gates))])
+    judged_at = session.clock.monotonic()
     if not plan.steps and not under_way:
         return found
     require_bundles(request.supplies, request.desired, plan)
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
-        run = UpgradeRun(request, session, replace(seen, plan=plan))
+        agreed = frozenset(line for one in forecasts.values() for line in one.ended)
+        run = UpgradeRun(request, session, replace(seen, plan=plan), agreed)
         ended = run.carry_out(
             asked_to_pause,
-            lambda: _as_shown(found, look(etcd)),
+            lambda: _as_judged(request, session, found, (look(etcd), judged_at)),
             lambda: look(look_at_etcd(request, session)),
         )
     return replace(found, done=True, ended=ended)
@@ -153,6 +159,25 @@ def _require_writable(request: UpgradeRequest, mark: UpgradeMark | None) -> None
             "expected single lines of at most 1000 characters, some 50000 in all",
             hint="set these to what kubeadm renders by hand, then leave them out",
         )
+
+
+def _as_judged(
+    request: UpgradeRequest, session: Session, found: UpgradeResult, now: tuple[Seen, float]
+) -> Seen:
+    """What is seen under the lock; after a late answer everything is judged again.
+
+    Raises:
+        Refused: it leads to another plan; nothing was changed.
+        PreflightFailed: a point of the list is no go any more; nothing was changed.
+    """
+    seen, judged_at = _as_shown(found, now[0]), now[1]
+    if is_late(session.clock, judged_at):
+        again = replace(found, plan=seen.plan, forecasts=foresee(seen.plan, session))
+        half_way = is_half_way(request, seen.observed, seen.mark)
+        refuse(() if half_way else refusals_of(request, again.forecasts))
+        gates = judge(request, session, seen.observed, again)
+        refuse([gate.refusal() for gate in stopping(gates)])
+    return seen
 
 
 def _as_shown(found: UpgradeResult, seen: Seen) -> Seen:

@@ -29,6 +29,7 @@ from appliance.workflows.session.survey import refuse
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
+CRI_SOCKET: Final = "kubeadm.alpha.kubernetes.io/cri-socket"
 BACK: Final = "upgrade: back"
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
@@ -74,6 +75,7 @@ def take_back(
             with recorder.run_step(BACK, (back.node,), back.step.why):
                 _play(request, session, back)
                 _verify(request, session, back)
+                _name_socket(request, session, back)
             _return(request, session, back)
     return replace(result, done=True)
 
@@ -111,6 +113,20 @@ def _verify(request: UpgradeRequest, session: Session, back: Back) -> None:
             )
         session.observer.verifying(BACK, left[0])
         session.clock.sleep(POLL_SECONDS)
+
+
+def _name_socket(request: UpgradeRequest, session: Session, back: Back) -> None:
+    """Write the socket of the runtime of before on the Node, where kubeadm reads it.
+
+    The change of the runtime writes the new one first.
+
+    Raises:
+        ClusterError: the API refused.
+    """
+    before = (request.hops[name] for name in back.hop.reached_from if name in request.hops)
+    socket = next((hop.socket for hop in before if hop.runtime != back.hop.runtime), "")
+    if back.part == "runtime" and socket:
+        session.members.annotate((back.node,), CRI_SOCKET, socket)
 
 
 def _return(request: UpgradeRequest, session: Session, back: Back) -> None:

@@ -23,6 +23,7 @@ from appliance.model.upgrade.handmade.carrying import (
 )
 from appliance.model.upgrade.losses import find_losses
 from appliance.model.upgrade.observed import is_between_releases
+from appliance.model.upgrade.points.nodes import foreign_containers
 from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
 from appliance.workflows.session.survey import refuse
@@ -49,7 +50,7 @@ RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
 def judge(
     request: UpgradeRequest, session: Session, observed: Observed, found: UpgradeResult
 ) -> tuple[Gate, ...]:
-    """Every point of the list; in the middle of a release, what the upgrade would drop by now.
+    """Every point of the list; in the middle of a release, what the upgrade would drop or end.
 
     There versions differ for good reasons, and the plan judges those. What somebody changed by hand
     since it was judged is compared again. Between two releases everything is judged again.
@@ -59,11 +60,14 @@ def judge(
     site, asked = request.desired.site, session.upgrade_evidence
     losses = _losses(request, session, observed, found.plan)
     accepted = accepted_by(request, found.mark)
+    steps = (*found.plan.steps, *found.plan.rest)
+    changing = frozenset(name for step in steps if step.kind == "runtime" for name in step.nodes)
     if is_half_way(request, observed, found.mark):
-        return dropped(Evidence(losses=losses, accepted=accepted))
+        evidence = Evidence(losses=losses, accepted=accepted, changing=changing)
+        return (*dropped(evidence), *foreign_containers(site, observed, evidence))
     window = found.clock.of_plan(found.plan)
     runai = runai_version(request.desired, observed)
-    changes = any(step.kind == "runtime" for step in (*found.plan.steps, *found.plan.rest))
+    changes = bool(changing)
     evidence = Evidence(
         bundles=_bundles(request, session, found, _served(request, observed)),
         images_are_loaded=True,
@@ -75,6 +79,7 @@ def judge(
         deprecated=asked.deprecated_uses(),
         runai=runai,
         runtimes_change=changes,
+        changing=changing,
         runai_runtime=asked.runai_runtime() if changes and runai is not None else None,
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
@@ -134,7 +139,7 @@ def carry(request: UpgradeRequest, session: Session, seen: Seen, accepted: froze
     refuse([gate.refusal() for gate in stopping(judged)])
     kubelet, cluster = carried_kubelet(found, losses, carrier), carried_cluster(found, losses)
     if kubelet is not None or cluster is not None:
-        names = dict.fromkeys(loss.name for loss in losses if loss.carried)
+        names = dict.fromkeys(loss.label for loss in losses if loss.carried)
         session.observer.note(f"carried by site.yml: {', '.join(names)}")
         asked.carry(found, kubelet, cluster)
 

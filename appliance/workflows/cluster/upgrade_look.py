@@ -201,12 +201,14 @@ def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:
     views = session.drain.views(names) if names else {}
     for step in steps:
         for name in step.nodes:
+            if name in found:
+                continue
             view = views[name]
             nodes = [
                 replace(node, unschedulable=True) if node.name in step.nodes else node
                 for node in view.nodes
             ]
-            found.setdefault(name, forecast(name, view.pods, view.budgets, nodes))
+            found[name] = forecast(name, view.pods, view.budgets, nodes)
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from appliance.errors import ApplianceError, LeaseLost
+from appliance.errors import ApplianceError, ClusterError, LeaseLost
 from appliance.model.node.drain import forecast
 from appliance.model.state.nodes.maintenance import Maintenance, timestamp
 from appliance.workflows.node.maintain import node_maintain
@@ -53,6 +53,7 @@ class Batches(Generic[Step]):
         guard: makes sure that the site is ours still.
         acknowledged: names of facts that may differ when a node returns.
         has_way_back: whether ``--back`` may take a failed node back.
+        agreed: what ends for good, as it was shown before the run; None: nothing was shown.
     """
 
     desired: Desired
@@ -66,6 +67,7 @@ class Batches(Generic[Step]):
     allow_outage: bool = False
     acknowledged: frozenset[str] = frozenset()
     has_way_back: bool = False
+    agreed: frozenset[str] | None = None
 
     def carry_out(self, step: Step) -> None:
         """Take the nodes out, renew them, and bring them back.
@@ -147,8 +149,25 @@ class Batches(Generic[Step]):
             )
             Marks(self.session.drain, self.guard, name, None).write(mark, cordon=True)
 
+    def _require_agreed(self, view: DrainView) -> None:
+        """Refuse to end work that began after the plan was shown; hours may have passed since.
+
+        Raises:
+            ClusterError: names it; this node was not emptied.
+        """
+        ended = forecast(view.node, view.pods, view.budgets, view.nodes).ended
+        new = [line for line in ended if self.agreed is not None and line not in self.agreed]
+        if new:
+            raise ClusterError(
+                f"{view.node} was not emptied: {new[0]}; it was not in the plan that was shown",
+                hint="wait for it or ask its owner, then run the same command again: it shows a "
+                "new plan, and goes on",
+                details=new[1:],
+            )
+
     def _take_out(self, name: str) -> None:
         view = self.session.drain.view(name)
+        self._require_agreed(view)
         request = MaintainRequest(
             self.desired.site,
             self.desired.site.node(name),

@@ -57,8 +57,11 @@ SNAPSHOT: Final = "upgrade: snapshot of etcd"
 class UpgradeRun:
     """One run, release by release."""
 
-    def __init__(self, request: UpgradeRequest, session: Session, seen: Seen) -> None:
+    def __init__(
+        self, request: UpgradeRequest, session: Session, seen: Seen, agreed: frozenset[str]
+    ) -> None:
         self._request = request
+        self._agreed = agreed  # what ends for good, as it was shown
         self._session = session
         self._recorder = Recorder(request.run, session)
         self._use(seen)
@@ -147,14 +150,15 @@ class UpgradeRun:
         """Save etcd and restore it once, before the first change of a release.
 
         Return where it is; empty where nothing of the control plane changes, or where an earlier
-        run saved it: that one has the cluster before the release, and a later one has not.
+        run saved it and it is there still: that one has the cluster before the release.
         """
         evidence, release = self._session.upgrade_evidence, self._hop.release
         masters, kinds = control_plane_names(self._site), ("control_plane", "runtime")
         due = [one for one in self._plan.steps if one.kind in kinds and one.nodes[0] in masters]
         due = [step for step in due if step.release == release]
         before = self._goes_on
-        if evidence is None or not due or (before and before.snapshot_of(release)):
+        known = before.snapshot_of(release) if before else ""
+        if evidence is None or not due or (known and not self._is_gone(known)):
             return ""
         node = self._site.node(self._with_etcd(due[0].nodes[0]))
         keep = [PurePosixPath(one).name for one in (before.snapshots if before else ())]
@@ -162,6 +166,16 @@ class UpgradeRun:
             proof = evidence.prove(node, "upgrade", keep)
         self._session.observer.note(f"{node.name}: {proof.path}: {proof.keys} keys")
         return f"{release} {node.name} {proof.path}"
+
+    def _is_gone(self, snapshot: str) -> bool:
+        """Whether a snapshot that the mark names is there no more; who does not answer has it."""
+        _, name, path = (*snapshot.split(" ", 2), "", "")[:3]
+        evidence, masters = self._session.upgrade_evidence, control_plane_names(self._site)
+        is_ours = evidence is not None and name in masters
+        found = evidence.keeps(self._site.node(name), path) if evidence and is_ours else False
+        if found is False:
+            self._session.observer.note(f"{snapshot}: this snapshot is gone; another is made now")
+        return found is False
 
     def _with_etcd(self, name: str) -> str:
         """The node, or another control-plane node where its own etcd is down."""
@@ -184,14 +198,18 @@ class UpgradeRun:
         return accepted_by(self._request, self._mark)
 
     def _write_mark(self, snapshot: str) -> None:
-        request, old = self._request, self._goes_on
+        request, old, last = self._request, self._goes_on, self._mark
+        # A node that was left out at its end is the rest of the same upgrade.
+        since = last.since if last and last.release == request.options.to else ""
+        release = snapshot.partition(" ")[0]
+        kept = [one for one in (old.snapshots if old else ()) if one.partition(" ")[0] != release]
         self._mark = UpgradeMark(
             release=request.options.to,
-            since=old.since if old else timestamp(self._session.clock.now()),
+            since=since or timestamp(self._session.clock.now()),
             by=old.by if old else f"{request.run.operator} on {request.run.host}",
             without=tuple(request.options.without),
             accepted=tuple(sorted(self._accepted)),
-            snapshots=(*(old.snapshots if old else ()), *filter(None, (snapshot,))),
+            snapshots=(*kept, *filter(None, (snapshot,))),
         )
         self._annotate(self._mark)
 
@@ -269,6 +287,7 @@ class UpgradeRun:
             self._recorder.begin,
             self._request.allow_outage,
             has_way_back=True,
+            agreed=self._agreed,
         )
 
     def _mirror(self) -> None:
@@ -319,6 +338,8 @@ class UpgradeRun:
         # It was saved before the first change; by now this node's etcd may be down.
         saved = self._mark is not None and bool(self._mark.snapshot_of(self._hop.release))
         inventory["all"]["vars"]["kubernetes_upgrade_snapshot"] = not saved
+        if self._mark is not None:
+            inventory["all"]["vars"]["kubernetes_upgrade_id"] = self._mark.id
 
         def on_task(name: str, task: str, changed: bool | None) -> None:
             session.observer.task(shown, name, task, changed=changed)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.answering import AnsweringMachine, answering
-from appliance.model.node.bmc import BmcReport
-from appliance.model.node.cri_socket import cri_socket
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import MemberRecord, Removal, removed
@@ -36,6 +35,7 @@ from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.journal import Run
+from appliance.model.state.nodes.cri_socket import cri_socket
 from appliance.model.state.nodes.node_metadata import merged, metadata_of
 from appliance.model.state.plan import Refusal
 from appliance.workflows.node.baselines import read_passport

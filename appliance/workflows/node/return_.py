@@ -86,6 +86,7 @@ def node_return(
     session: Session,
     confirm: Callable[[Maintenance, Sequence[Difference], AnsweringMachine], bool],
     refused: Callable[[Sequence[Difference]], None] = lambda _: None,
+    wake: Callable[[Node], None] = lambda _: None,
 ) -> ReturnResult:
     """Bring a node back, or say what prevents that.
 
@@ -94,6 +95,7 @@ def node_return(
         session: the session.
         confirm: is shown what stands on the node, what differs, and the machine that answers.
         refused: is shown all differences when one of them refuses the return.
+        wake: may switch on a node that does not answer.
 
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
@@ -109,6 +111,8 @@ def node_return(
     if mark is None:
         _refuse_foreign(view)
         return ReturnResult(None)
+    if request.node.name not in look.node_facts and not request.dry_run:
+        wake(request.node)
     facts = _wait_for_node(request, session, look)
     differences = _differences(request, session, mark, facts)
     _refuse_lost_parts(request, refused, differences)
@@ -357,11 +361,12 @@ class _Run:
         """What is asked of the node: not the release where an upgrade renews it later.
 
         Otherwise a node that a person maintains meanwhile could neither return nor be upgraded.
+        Nor the GPU stack of a bundle: ``gpu upgrade`` brings it, after Kubernetes has its release.
         """
         ours = self._mark.reason.startswith(REASON)
         lags = not ours and renewed_later(self._name, observed.cluster)
         lagging = self._request.desired.lagging | frozenset({self._name} if lags else ())
-        return replace(self._request.desired, lagging=lagging)
+        return replace(self._request.desired, lagging=lagging, manifest=None)
 
     def _steps(self) -> tuple[str, ...]:
         """The steps that concern this node, on a site that has them."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from appliance.model.components.access.runai_cli import CliOptions, Jumpbox
     from appliance.model.components.node_metadata.node_roles import RolesPlan
     from appliance.model.control.lock import LockVerdict
-    from appliance.model.node.bmc import BmcReport
+    from appliance.model.node.bmc.report import BmcReport
     from appliance.model.node.drain import DrainView
     from appliance.model.node.etcd_quorum import EtcdMember
     from appliance.model.plan.play import Play

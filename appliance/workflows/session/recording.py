@@ -109,7 +109,20 @@ class Recorder:
         finally:
             evidence.took_seconds = clock.monotonic() - began
             self._sequence += 1
-            self._session.journal.append(self._record(name, nodes, why, started, evidence))
+            self._append(self._record(name, nodes, why, started, evidence))
+
+    def _append(self, record: Record) -> None:
+        """Write the record; where the step failed, no fault of the journal hides why.
+
+        Raises:
+            OSError: the record of a verified step could not be written.
+        """
+        try:
+            self._session.journal.append(record)
+        except OSError as fault:
+            if record.outcome == "verified":
+                raise
+            self._session.observer.note(f"{record.step}: not written into the journal: {fault}")
 
     @contextmanager
     def run_step(self, name: str, nodes: Sequence[str], why: Sequence[str]) -> Iterator[Evidence]:

@@ -27,6 +27,9 @@ class UpgradeEvidence(Protocol):
             ClusterError: it was not saved, or not restored.
         """
 
+    def keeps(self, node: Node, path: str) -> bool | Silence:
+        """Whether a snapshot of etcd is on a node still; another path is none."""
+
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -12,13 +13,23 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: docker_images_moved
-short_description: Bring the images of running pods from Docker into containerd
+short_description: Bring the images that only Docker has into containerd
 description:
   - Looks at the running containers of pods. What containerd lacks of their images is pulled from
     its registry by digest, else copied from Docker's own store, so an image that was loaded by hand
     comes along too.
+  - Then images that no running pod has and the site's registry has not are copied, each where there
+    is space. What cannot be copied stays in Docker, and fails nothing.
   - Stops nothing, and removes nothing. Does nothing where Docker does not run.
 options:
+  registry:
+    description: The site's registry, as images name it
+    type: str
+    required: true
+  store:
+    description: A folder on containerd's file system
+    type: path
+    default: /var/lib/containerd
   folder:
     description: Where an image is kept while it is copied from Docker's store
     type: path
@@ -29,17 +40,23 @@ author: [Hyperscalers]
 EXAMPLES = r"""
 - name: Move the images of pods
   docker_images_moved:
+    registry: registry.rack.example:5000
 """
 
 RETURN = r"""
 pulled: {description: Names pulled from a registry, type: list, elements: str, returned: always}
 copied: {description: Names copied from Docker, type: list, elements: str, returned: always}
+kept: {description: Names that only Docker has still, type: list, elements: str, returned: always}
 """
 
 POD_LABEL = "io.kubernetes.pod.uid"
 NAMESPACE = ("ctr", "--namespace", "k8s.io")
 # A large image over a slow network, or from a slow disk.
 MOVE_SECONDS = 1800
+# Of images that no pod runs: the node is empty meanwhile.
+MOST_BYTES = 20 << 30
+# Free space that stays on each file system.
+SPARE_BYTES = 5 << 30
 
 
 class MoveError(Exception):
@@ -70,6 +87,22 @@ def images_of_pods(ran):
     return [(image.get("RepoTags") or [], image.get("RepoDigests") or []) for image in found]
 
 
+def images_of_others(ran, registry):
+    """Return (tags, bytes) of each image with a name that the site's registry has not."""
+    identities = sorted(
+        set(called(ran, ["docker", "image", "ls", "--quiet", "--no-trunc"]).split())
+    )
+    if not identities:
+        return []
+    found = json.loads(called(ran, ["docker", "image", "inspect", *identities]))
+    return [
+        (image["RepoTags"], image.get("Size") or 0)
+        for image in found
+        if image.get("RepoTags")
+        and not any(d.startswith(registry + "/") for d in image.get("RepoDigests") or [])
+    ]
+
+
 class Mover:
     """Brings images into containerd.
 
@@ -80,7 +113,7 @@ class Mover:
 
     def __init__(self, ran, folder):
         self._ran, self._folder = ran, folder
-        self.pulled, self.copied = [], []
+        self.pulled, self.copied, self.kept = [], [], []
 
     def lacks(self, names):
         """Return the names that containerd does not know."""
@@ -94,9 +127,38 @@ class Mover:
         """
         if not self._pull(tags, digests):
             self._copy(tags or digests)
-        left = self.lacks(tags)
+        left = self.lacks(tags or digests)
         if left:
             raise MoveError("containerd does not show %s" % ", ".join(left))
+
+    def bring_others(self, registry, free):
+        """Copy what no pod runs, small ones first, as far as there is space.
+
+        A fault here fails nothing: what is not copied stays in Docker, whose removal names it.
+
+        Args:
+            registry: the site's, as images name it.
+            free: callable() -> bytes that are free where an image is kept and where it goes.
+        """
+        try:
+            # The kubelet may remove an image meanwhile.
+            self._bring_others(images_of_others(self._ran, registry), free)
+        except (MoveError, OSError, ValueError) as error:
+            self.kept.append("others: %s" % error)
+
+    def _bring_others(self, images, free):
+        left = MOST_BYTES
+        for tags, size in sorted(images, key=lambda one: (one[1], one[0])):
+            if not self.lacks(tags):
+                continue
+            if size > left or 2 * size + SPARE_BYTES > free():
+                self.kept += tags
+                continue
+            left -= size
+            try:
+                self._copy(tags)
+            except MoveError:
+                self.kept += tags
 
     def _pull(self, tags, digests):
         for source in digests:
@@ -119,18 +181,26 @@ class Mover:
 def main():
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={"folder": {"type": "path", "default": "/var/tmp"}},  # noqa: S108
+        argument_spec={
+            "registry": {"type": "str", "required": True},
+            "store": {"type": "path", "default": "/var/lib/containerd"},
+            "folder": {"type": "path", "default": "/var/tmp"},  # noqa: S108
+        },
         supports_check_mode=True,
     )
-    mover = Mover(lambda argv, seconds: run(argv, seconds=seconds), module.params["folder"])
+    folders = [module.params["folder"], module.params["store"]]
+    mover = Mover(lambda argv, seconds: run(argv, seconds=seconds), folders[0])
     if run(["systemctl", "is-active", "docker.service"])[1].strip() != "active":
-        module.exit_json(changed=False, pulled=[], copied=[])
+        module.exit_json(changed=False, pulled=[], copied=[], kept=[])
     try:
         due = [pair for pair in images_of_pods(mover._ran) if mover.lacks(pair[0] or pair[1])]
         if module.check_mode:
-            module.exit_json(changed=bool(due), pulled=[], copied=[])
+            module.exit_json(changed=bool(due), pulled=[], copied=[], kept=[])
         for tags, digests in due:
             mover.bring(tags, digests)
+        mover.bring_others(
+            module.params["registry"], lambda: min(shutil.disk_usage(f).free for f in folders)
+        )
     except (MoveError, OSError, ValueError) as error:
         module.fail_json(
             msg="an image of a pod on this node is not in containerd: %s. Nothing was stopped; see "
@@ -139,7 +209,7 @@ def main():
             copied=mover.copied,
         )
     changed = bool(mover.pulled or mover.copied)
-    module.exit_json(changed=changed, pulled=mover.pulled, copied=mover.copied)
+    module.exit_json(changed=changed, pulled=mover.pulled, copied=mover.copied, kept=mover.kept)
 
 
 if __name__ == "__main__":

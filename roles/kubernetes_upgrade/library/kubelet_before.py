@@ -19,8 +19,8 @@ module: kubelet_before
 short_description: Keep the kubelet that runs before an upgrade, or put it back
 description:
   - "C(kept): copies the kubelet's program, its unit and its configuration into a folder of the
-    version that the upgrade goes to. Nothing is copied where the folder is whole, or where the
-    program has that version already."
+    upgrade and the version that it goes to. Nothing is copied where the folder is whole, or where
+    the program has that version already. What was put back is kept anew."
   - "C(back): writes those files to their places again, each atomically, after their digests were
     compared. Fails where the version is there and nothing is kept. Restarts nothing."
   - Never removes anything.
@@ -28,6 +28,7 @@ options:
   state: {description: What shall be, type: str, choices: [kept, back], required: true}
   version: {description: "Kubernetes of the upgrade's release, without v", type: str,
     required: true}
+  upgrade: {description: "A word for the upgrade, another one for each", type: str, required: true}
   folder: {description: Where versions are kept, type: path,
     default: /var/lib/appliance/kubelet-before}
   root: {description: The folder used as / for the kubelet's files, type: path, default: /}
@@ -39,6 +40,7 @@ EXAMPLES = r"""
   kubelet_before:
     state: kept
     version: 1.23.17
+    upgrade: 20260101T000000
 """
 
 RETURN = r"""
@@ -57,6 +59,7 @@ FILES = (
 )
 # Written last: a folder without it is not whole.
 RECORD = "kept.json"
+UPGRADE = re.compile(r"[0-9A-Za-z]{1,40}")
 VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 ANSWER = re.compile(r"Kubernetes (v\d{1,4}\.\d{1,4}\.\d{1,4})\b")
 PROGRAM_SECONDS = 60
@@ -64,6 +67,15 @@ PROGRAM_SECONDS = 60
 
 class BeforeError(Exception):
     """The kubelet is not kept, or cannot be put back; the text says what to do."""
+
+
+def folder_of(want):
+    """Return the folder of an upgrade: a second one never finds the kubelet of the first."""
+    if not VERSION.fullmatch(want["version"]):
+        raise BeforeError("%r is no version" % want["version"])
+    if not UPGRADE.fullmatch(want["upgrade"]):
+        raise BeforeError("%r is no word for an upgrade" % want["upgrade"])
+    return Path(want["folder"]) / ("v%s-%s" % (want["version"], want["upgrade"]))
 
 
 def digest_of(path):
@@ -94,7 +106,7 @@ def record(folder):
     try:
         found = json.loads((folder / RECORD).read_text())
         files = {str(name): str(digest) for name, digest in found["files"].items()}
-        return {"was": str(found["was"]), "files": files}
+        return {"was": str(found["was"]), "files": files, "spent": found.get("spent") is True}
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
 
@@ -114,7 +126,7 @@ def running(program, run):
 def keep(folder, root, version, run, act):
     """Keep what is there; return (version that is kept, files that were copied)."""
     known = record(folder)
-    if known is not None:
+    if known is not None and not known["spent"]:
         return known["was"], []
     was = running(root / PROGRAM, run)
     if was == "v" + version:
@@ -127,14 +139,19 @@ def keep(folder, root, version, run, act):
         copy(root / name, folder / name)
         digests[name] = digest_of(folder / name)
     folder.chmod(0o700)
-    write(folder / RECORD, json.dumps({"was": was, "files": digests}, sort_keys=True), mode=0o600)
+    write_record(folder, {"was": was, "files": digests})
     return was, files
+
+
+def write_record(folder, known):
+    """Write what the folder keeps."""
+    write(folder / RECORD, json.dumps(known, sort_keys=True), mode=0o600)
 
 
 def put_back(folder, root, version, run, act):
     """Write the kept files to their places; return (their version, files that were copied)."""
     known = record(folder)
-    if known is None:
+    if known is None or known["spent"]:
         was = running(root / PROGRAM, run)
         if was != "v" + version:
             return was, []  # it was taken out, and nothing was replaced yet
@@ -150,8 +167,11 @@ def put_back(folder, root, version, run, act):
             % (folder, ", ".join(damaged) or "no program")
         )
     changed = [name for name, digest in wanted.items() if not _is(root / name, digest)]
-    for name in changed if act else ():
-        copy(folder / name, root / name)
+    if act:
+        for name in changed:
+            copy(folder / name, root / name)
+        # From here on somebody may change what runs; it is kept anew before it is replaced.
+        write_record(folder, {**known, "spent": True})
     return known["was"], changed
 
 
@@ -165,16 +185,16 @@ def main():
         argument_spec={
             "state": {"type": "str", "choices": ["kept", "back"], "required": True},
             "version": {"type": "str", "required": True},
+            "upgrade": {"type": "str", "required": True},
             "folder": {"type": "path", "default": "/var/lib/appliance/kubelet-before"},
             "root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
     )
     want, act = module.params, not module.check_mode
-    if not VERSION.fullmatch(want["version"]):
-        module.fail_json(msg="%r is no version" % want["version"])
-    folder, root = Path(want["folder"]) / ("v" + want["version"]), Path(want["root"])
+    root = Path(want["root"])
     try:
+        folder = folder_of(want)
         change = keep if want["state"] == "kept" else put_back
         was, files = change(folder, root, want["version"], runner(module, PROGRAM_SECONDS), act)
     except (BeforeError, OSError) as error:

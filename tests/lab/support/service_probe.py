@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ spec:
   template:
     metadata: {{labels: {{app: {name}}}}}
     spec:
+      tolerations: {tolerations}
       terminationGracePeriodSeconds: 30
       topologySpreadConstraints:
         - maxSkew: 1
@@ -55,6 +57,9 @@ spec:
 """
 
 
+MASTERS = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
+
+
 @dataclass
 class Asked:
     """How many requests were made, and why some failed."""
@@ -64,9 +69,14 @@ class Asked:
 
 
 @contextmanager
-def asking(lab: LabSite) -> Iterator[Asked]:
-    """Make the workload, ask it while the context lasts, and remove it."""
-    text = MANIFEST.format(name=NAME, image=busybox(lab), port=PORT)
+def asking(lab: LabSite, *, everywhere: bool = False) -> Iterator[Asked]:
+    """Make the workload, ask it while the context lasts, and remove it.
+
+    ``everywhere`` lets it run on control planes: one worker alone has no room for a second pod.
+    """
+    allowed = [{"key": k, "operator": "Exists", "effect": "NoSchedule"} for k in MASTERS]
+    tolerations = json.dumps(allowed if everywhere else [])
+    text = MANIFEST.format(name=NAME, image=busybox(lab), port=PORT, tolerations=tolerations)
     kubectl(lab, f"apply -f - <<'END'\n{text}END")
     kubectl(lab, f"rollout status deployment/{NAME} --timeout=180s")
     found, over = Asked(), threading.Event()

@@ -202,3 +202,23 @@ def test_the_limits_of_a_restore_are_those_of_the_site_and_the_refusal_names_the
 def test_a_limit_that_allows_no_restore_is_no_setting(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(given))):
         EtcdRestore(**given)
+
+
+HERE = "/var/lib/appliance/etcd-snapshots/20260101T000000Z-upgrade.db"
+KEPT: list[tuple[str, Answer | Exception, object]] = [
+    (HERE, Answer(0, "", ""), True),
+    (HERE, Answer(1, "", ""), False),
+    (HERE, Answer(255, "", "closed"), Silence("cp1: closed")),
+    (HERE, NodeUnreachable("cp1: ssh: timed out"), Silence("cp1: ssh: timed out")),
+    ("/etc/shadow", Answer(0, "", ""), False),
+    ("/var/lib/appliance/etcd-snapshots/../x.db", Answer(0, "", ""), False),
+    ("/var/lib/appliance/etcd-snapshots/a b.db", Answer(0, "", ""), False),
+    ("", Answer(0, "", ""), False),
+]
+
+
+@pytest.mark.parametrize(("path", "answer", "kept"), KEPT)
+def test_whether_a_snapshot_is_there_still(
+    path: str, answer: Answer | Exception, kept: object
+) -> None:
+    assert EtcdEvidence(Asked(cp1=answer), "python3").keeps(CP1, path) == kept

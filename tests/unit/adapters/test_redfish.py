@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.hardware.redfish import judged
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 
 UUID = "4c4c4544-0042-3510-8051-b4c04f4d3732"
 

@@ -79,6 +79,22 @@ def test_a_step_whose_record_could_not_be_written_is_not_drawn_as_verified() -> 
     assert isinstance(observer.said[-1][3], ApplianceError)
 
 
+@pytest.mark.parametrize("raised", [ClusterError("w1: kubeadm failed"), RuntimeError("x")])
+def test_a_journal_that_is_full_does_not_hide_why_a_step_failed(raised: Exception) -> None:
+    class Full(FakeJournal):
+        def append(self, _record: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left")
+
+    observer = FakeObserver()
+    with (
+        pytest.raises(type(raised)) as caught,
+        recorder(Full(), observer=observer).run_step("runtime", ["w1"], ["x"]),
+    ):
+        raise raised
+    assert caught.value is raised
+    assert any("not written into the journal" in str(said) for said in observer.said)
+
+
 def test_an_error_is_drawn_as_it_is_recorded() -> None:
     journal, observer = FakeJournal(), FakeObserver()
     with (

@@ -151,8 +151,8 @@ class FakePower:
 class Bench:
     """A worker of a converged site, to be maintained and returned."""
 
-    def __init__(self, masters: int = 1) -> None:
-        self.desired = samples.desired(samples.site(masters))
+    def __init__(self, masters: int = 1, **settings: Any) -> None:
+        self.desired = samples.desired(samples.site(masters, **settings))
         self.node = self.desired.site.node("w1")
         self.rack = FakeRack(self.desired)
         self.rack.documents = {

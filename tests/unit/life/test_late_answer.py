@@ -62,6 +62,54 @@ def test_a_pod_that_only_moves_does_not_stop_a_late_yes() -> None:
     assert bench.state == OUT
 
 
+def _another_pod_of_the_workload(bench: Bench) -> None:
+    bench.drain.pods = [web("web-5d-z", empty_dir=True)]
+
+
+def _the_only_replica_is_left_or_comes(bench: Bench) -> None:
+    bench.drain.pods = [web("web-5d-x", empty_dir=True, siblings=0), web("api", siblings=0)]
+
+
+@pytest.mark.parametrize(
+    "change", [_another_pod_of_the_workload, _the_only_replica_is_left_or_comes]
+)
+def test_what_moves_to_another_node_is_no_loss_that_a_late_yes_did_not_mean(
+    change: Callable[[Bench], None],
+) -> None:
+    bench = Bench()
+    bench.drain.pods = [web("web-5d-x", empty_dir=True)]
+    bench.thinks, bench.meanwhile = LATE, lambda: change(bench)
+    bench.maintain()
+    assert bench.state == OUT
+
+
+def _data_of_another_workload(bench: Bench) -> None:
+    bench.drain.pods.append(web("db-1", owner=("StatefulSet", "db"), empty_dir=True))
+
+
+def _a_pod_that_can_run_nowhere_else(bench: Bench) -> None:
+    bench.drain.pods.append(web("pinned", pinned="node selector"))
+
+
+def _a_bare_pod_of_the_same_name(bench: Bench) -> None:
+    bench.drain.pods = [web("web-5d-x", empty_dir=True, owner=None)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_data_of_another_workload, _a_pod_that_can_run_nowhere_else, _a_bare_pod_of_the_same_name],
+)
+def test_what_would_be_lost_and_was_not_shown_stops_a_late_yes(
+    change: Callable[[Bench], None],
+) -> None:
+    bench = Bench()
+    bench.drain.pods = [web("web-5d-x", empty_dir=True)]
+    bench.thinks, bench.meanwhile = LATE, lambda: change(bench)
+    with pytest.raises(Refused):
+        bench.maintain()
+    assert bench.drain.log == []
+
+
 def _returned_by_another(bench: Bench) -> None:
     bench.thinks, bench.meanwhile = 0.0, int
     bench.bring_back()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
+from appliance.model.components.gpu.driver import bundled_driver
 from appliance.model.site.settings import Node
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Fault, Look
@@ -83,6 +84,17 @@ def test_a_node_in_service_has_nothing_to_return_and_a_foreign_cordon_is_refused
     bench.drain.unschedulable = True
     with pytest.raises(PreflightFailed, match="cordoned, but not by"):
         bench.bring_back()
+
+
+def test_a_newer_gpu_stack_of_the_bundle_keeps_no_node_out() -> None:
+    """It is what ``gpu upgrade`` brings: a node comes back with the driver that it went with."""
+    bench = Bench(gpu={"driver": "host"})
+    assert bench.desired.manifest is not None
+    assert bundled_driver(bench.desired.manifest) is not None
+    bench.rack.documents["w1"]["modules"]["nvidia_version"] = "525.60.13"
+    bench.maintain()
+    bench.bring_back()
+    assert bench.state == IN_SERVICE
 
 
 def test_a_node_that_takes_its_time_is_waited_for() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import ClusterError, Interrupted, PreflightFailed, StepNotVerified
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.state.cluster.pods import PodOnNode
 from appliance.model.state.nodes.maintenance import Maintenance, maintenance_of
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench, web

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from appliance.model.bundle.release.release import Runtime
-from appliance.model.node.cri_socket import ANNOTATION, cri_socket
 from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.nodes.cri_socket import ANNOTATION, cri_socket
 from tests import samples
 from tests.unit.membership.test_node_remove import Bench
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts

@@ -11,7 +11,7 @@ import pytest
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
 from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.nodes.node_metadata import NodeMetadata

@@ -17,7 +17,7 @@ from appliance.errors import (
 )
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import parse_record
 from appliance.model.node.removal import RemovalPlan, RemovalRequest, Reset

@@ -10,7 +10,7 @@ import pytest
 from appliance.errors import ClusterError, PreflightFailed
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.baseline import Acceptance, differences, parse_passport, passport_of
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
 from appliance.model.state.cluster.cluster import ClusterNode

@@ -8,7 +8,7 @@ from ipaddress import IPv4Interface
 import pytest
 
 from appliance.errors import ClusterError, PreflightFailed
-from appliance.model.node.bmc import BmcReport
+from appliance.model.node.bmc.report import BmcReport
 from appliance.model.state.facts.identity import MachineIdentity
 from tests import samples
 from tests.unit.membership.test_node_remove import Bench

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TAG, DIGEST = "r:5000/etcd:3.5.6-0", "r:5000/etcd@sha256:e"
 BY_HAND = "customer/agent:1"
+GIB = 1 << 30
 UNNAMED = "r:5000/flannel@sha256:f"
 
 
@@ -36,6 +37,13 @@ class Stores:
         self.containerd: set[str] = set()
         self.saved: list[str] = []
         self.imports = True
+        self.others = [
+            {"RepoTags": ["r:5000/old:1"], "RepoDigests": ["r:5000/old@sha256:1"], "Size": GIB},
+            {"RepoTags": ["customer/large:1"], "RepoDigests": [], "Size": 30 * GIB},
+            {"RepoTags": ["customer/tool:1", "customer/tool:2"], "RepoDigests": None, "Size": GIB},
+            {"RepoTags": ["nginx:1"], "RepoDigests": ["nginx@sha256:2"], "Size": 2 * GIB},
+            {"RepoTags": [], "RepoDigests": [], "Size": GIB},
+        ]
 
     def __call__(self, argv: list[str], _seconds: int) -> tuple[int, str, str]:
         words = argv[:2]
@@ -44,11 +52,18 @@ class Stores:
         if words == ["docker", "inspect"]:
             return 0, "sha256:1\nsha256:2\nsha256:3\nsha256:1\n", ""
         if words == ["docker", "image"]:
-            assert argv[3:] == ["sha256:1", "sha256:2", "sha256:3"]
-            return 0, json.dumps(self.docker), ""
+            return self._images(argv)
         if words == ["crictl", "inspecti"]:
             return int(argv[2] not in self.containerd), "", ""
         return self._change(argv)
+
+    def _images(self, argv: list[str]) -> tuple[int, str, str]:
+        if argv[2] == "ls":
+            return 0, "sha256:8\nsha256:9\n", ""
+        if argv[3:] == ["sha256:8", "sha256:9"]:
+            return 0, json.dumps(self.others), ""
+        assert argv[3:] == ["sha256:1", "sha256:2", "sha256:3"]
+        return 0, json.dumps(self.docker), ""
 
     def _change(self, argv: list[str]) -> tuple[int, str, str]:
         if argv[:2] == ["crictl", "pull"]:
@@ -104,3 +119,48 @@ def test_an_image_that_neither_gives_is_named_and_no_file_is_left(
     with pytest.raises(module.MoveError, match="no space left"):
         moved(module, stores, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def others(module: ModuleType, stores: Stores, folder: Path, free: int) -> Any:
+    mover = module.Mover(stores, str(folder))
+    mover.bring_others("r:5000", lambda: free)
+    return mover
+
+
+def test_images_that_no_pod_runs_are_copied_unless_the_registry_has_them(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    stores = Stores()
+    mover = others(module, stores, tmp_path, 100 * GIB)
+    assert mover.copied == ["customer/tool:1", "customer/tool:2", "nginx:1"]
+    assert mover.kept == ["customer/large:1"]
+    assert list(tmp_path.iterdir()) == []
+    again = others(module, stores, tmp_path, 100 * GIB)
+    assert (again.copied, again.kept) == ([], ["customer/large:1"])
+
+
+@pytest.mark.parametrize(("free", "copied"), [(8 * GIB, 1), (6 * GIB, 0)])
+def test_images_that_no_pod_runs_stay_in_docker_where_there_is_no_space(
+    module: ModuleType, tmp_path: Path, free: int, copied: int
+) -> None:
+    mover = others(module, Stores(), tmp_path, free)
+    assert len(mover.copied) == 2 * copied
+    assert len(mover.copied) + len(mover.kept) == 4
+
+
+def test_an_image_that_no_pod_runs_and_that_cannot_be_copied_fails_nothing(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    stores = Stores()
+    stores.imports = False
+    mover = others(module, stores, tmp_path, 100 * GIB)
+    assert mover.copied == []
+    assert len(mover.kept) == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_images_that_docker_does_not_list_fail_nothing(module: ModuleType, tmp_path: Path) -> None:
+    mover = module.Mover(lambda argv, _seconds: (1, "", f"no such image: {argv}"), str(tmp_path))
+    mover.bring_others("r:5000", lambda: 100 * GIB)
+    assert mover.copied == []
+    assert "no such image" in mover.kept[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 SOCKET = "unix:///run/containerd/containerd.sock"
 DATA = ("var/lib/docker/overlay2/0f/diff/x", "var/lib/docker/image/overlay2/repositories.json")
+REGISTRY = "r:5000"
+IMAGES = "var/lib/docker/image/overlay2"
 SHIM = "var/lib/dockershim/sandbox/x"
 KEPT = (
     "etc/docker/certs.d/r:5000/ca.crt",
@@ -46,8 +49,25 @@ class Machine:
             (root / "var/lib/docker" / name).mkdir()
         (root / "var/lib/docker/volumes/metadata.db").write_text("x")
         (root / "proc/self/mountinfo").write_text("36 35 98:0 / / rw shared:1 - ext4 none rw\n")
+        self.containerd = ["sha256:a"]
+        self.unit = "[Service]\n# --data-root /data\nExecStart=/usr/sbin/dockerd -H fd://\n"
+        self.images({"r:5000/etcd:3": "sha256:a", "r:5000/old:1": "sha256:b",
+                     "r:5000/old@sha256:f": "sha256:b"})  # fmt: skip
+
+    def images(self, references: dict[str, str]) -> None:
+        """Docker's store has these images: names -> identities."""
+        self.put(f"{IMAGES}/repositories.json", json.dumps({"Repositories": {"x": references}}))
+        for path in self.root.glob(f"{IMAGES}/imagedb/content/sha256/*"):
+            path.unlink()
+        for identity in references.values():
+            self.put(f"{IMAGES}/imagedb/content/{identity.replace(':', '/')}")
 
     def __call__(self, argv: list[str]) -> tuple[int, str, str]:
+        if argv[:2] == ["systemctl", "cat"]:
+            return 0, self.unit, ""
+        if argv[0] == "crictl":
+            assert argv[1:5] == ["--runtime-endpoint", SOCKET, "--image-endpoint", SOCKET]
+            return 0, json.dumps({"images": [{"id": one} for one in self.containerd]}), ""
         if argv[0] == "systemctl":
             found = self.active if argv[1] == "is-active" else self.enabled
             no = "inactive" if argv[1] == "is-active" else "disabled"
@@ -74,9 +94,12 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def removed(module: ModuleType, machine: Machine, act: bool = True) -> list[str]:
+def removed(
+    module: ModuleType, machine: Machine, act: bool = True, given_up: tuple[str, ...] = ()
+) -> list[str]:
     leftovers: Any = module.Leftovers(machine.root, machine)
-    module.remove(leftovers, SOCKET, act)
+    want = {"socket": SOCKET, "registry": REGISTRY, "given_up": given_up}
+    module.remove(leftovers, want, act)
     found: list[str] = leftovers.removed
     return found
 
@@ -105,6 +128,15 @@ def test_packages_and_data_go_and_everything_else_stays(
         ("var/lib/docker/containers/01/config.v2.json", "x", "1 containers are in"),
         ("var/lib/docker/volumes/customers/_data/x", "x", "volumes are in .*customers"),
         ("etc/docker/daemon.json", '{"data-root": "/data"}', "remove it by hand"),
+        ("etc/docker/daemon.json", '{"graph": "/data"}', "remove it by hand"),
+        ("etc/docker/daemon.json", '{"data-root', "daemon.json cannot be read"),
+        ("etc/default/docker", 'DOCKER_OPTS="--data-root=/data"', "/etc/default/docker"),
+        ("etc/default/docker", 'DOCKER_OPTS="-g /data"', "/etc/default/docker"),
+        ("var/lib/docker/backup.tar", "x", "/var/lib/docker/backup.tar is not of Docker"),
+        ("var/lib/dockershim/notes/x", "x", "/var/lib/dockershim/notes is not of Docker"),
+        (f"{IMAGES}/repositories.json", "{", "cannot be compared"),
+        (f"{IMAGES}/repositories.json", "[]", "cannot be compared"),
+        (f"{IMAGES}/imagedb/content/sha256/c", "{}", "1 images are in Docker only .untagged"),
     ],
 )
 def test_what_others_may_need_stops_it_before_any_change(
@@ -146,7 +178,9 @@ def test_what_is_mounted_below_or_linked_stops_the_removal_of_data(
     assert (elsewhere / "sandbox/x").exists()
 
 
-@pytest.mark.parametrize("name", ["swarm/raft/wal", "plugins/0a1b/config.json"])
+@pytest.mark.parametrize(
+    "name", ["swarm/raft/wal", "plugins/0a1b/config.json", "trust/private/a.key"]
+)
 def test_the_state_of_a_swarm_or_of_plugins_stops_it_before_any_change(
     module: ModuleType, machine: Machine, name: str
 ) -> None:
@@ -184,3 +218,39 @@ def test_a_link_or_a_mount_below_stops_it_before_packages_go(
     with pytest.raises(module.RemoveError, match="is a link"):
         removed(module, machine)
     assert machine.changed == []
+
+
+def test_a_folder_of_data_that_the_unit_names_stops_it(
+    module: ModuleType, machine: Machine
+) -> None:
+    machine.unit += "ExecStart=\nExecStart=/usr/sbin/dockerd --data-root /data\n"
+    with pytest.raises(module.RemoveError, match=r"systemctl cat docker\.service.*by hand"):
+        removed(module, machine)
+    assert machine.changed == []
+
+
+def test_the_usual_folder_may_be_named(module: ModuleType, machine: Machine) -> None:
+    machine.put("etc/docker/daemon.json", '{"data-root": "/var/lib/docker/"}')
+    assert removed(module, machine)[0] == "package docker.io"
+
+
+BY_HAND = {"customer/agent:1": "sha256:c", "customer/agent:2": "sha256:c"}
+
+
+def test_an_image_that_only_docker_has_is_named_and_stays(
+    module: ModuleType, machine: Machine
+) -> None:
+    machine.images(BY_HAND)
+    for given_up, named in (((), "agent:1, customer/agent:2"), (("customer/agent:1",), "agent:2")):
+        with pytest.raises(module.RemoveError, match=rf"customer/{named}\)"):
+            removed(module, machine, given_up=given_up)
+    assert machine.changed == []
+    assert removed(module, machine, given_up=tuple(BY_HAND))[0] == "package docker.io"
+
+
+def test_an_image_that_containerd_has_goes_with_docker(
+    module: ModuleType, machine: Machine
+) -> None:
+    machine.images(BY_HAND)
+    machine.containerd = ["sha256:a", "sha256:c"]
+    assert removed(module, machine)[0] == "package docker.io"

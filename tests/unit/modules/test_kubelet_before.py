@@ -129,3 +129,43 @@ def test_check_mode_copies_nothing(tmp_path: Path, root: Path) -> None:
     folder = tmp_path / "kept"
     assert before.keep(folder, root, NEW, says("1.23.5"), False) == ("v1.23.5", list(before.FILES))
     assert not folder.exists()
+
+
+def test_each_upgrade_has_a_folder_of_its_own() -> None:
+    want = {"folder": "/kept", "version": NEW, "upgrade": "20260101T000000"}
+    first = before.folder_of(want)
+    assert first == Path("/kept/v1.23.17-20260101T000000")
+    assert before.folder_of({**want, "upgrade": "20260201T000000"}) != first
+
+
+@pytest.mark.parametrize("change", [{"upgrade": ""}, {"upgrade": "../x"}, {"version": "1.23/x"}])
+def test_a_word_that_is_no_name_of_a_folder_is_refused(change: dict[str, str]) -> None:
+    with pytest.raises(before.BeforeError, match="is no"):
+        before.folder_of({"folder": "/kept", "version": NEW, "upgrade": "a", **change})
+
+
+def test_what_was_changed_after_a_way_back_is_kept_by_the_next_run(
+    tmp_path: Path, root: Path
+) -> None:
+    folder = tmp_path / "kept"
+    before.keep(folder, root, NEW, says("1.23.5"), True)
+    replaced(root)
+    before.put_back(folder, root, NEW, says(NEW), True)
+    (root / CONFIG).write_text("edited by hand")
+    assert before.put_back(folder, root, NEW, says("1.23.5"), True) == ("v1.23.5", [])
+    assert (root / CONFIG).read_text() == "edited by hand"
+    assert before.keep(folder, root, NEW, says("1.23.5"), True) == ("v1.23.5", list(before.FILES))
+    replaced(root)
+    before.put_back(folder, root, NEW, says(NEW), True)
+    assert (root / CONFIG).read_text() == "edited by hand"
+
+
+def test_a_way_back_that_was_killed_half_way_ends_by_the_same_command(
+    tmp_path: Path, root: Path
+) -> None:
+    folder = tmp_path / "kept"
+    before.keep(folder, root, NEW, says("1.23.5"), True)
+    replaced(root)
+    before.copy(folder / before.PROGRAM, root / before.PROGRAM)
+    assert before.put_back(folder, root, NEW, says("1.23.5"), True)[1] == list(before.FILES)[1:]
+    assert contents(root) == {"old"}

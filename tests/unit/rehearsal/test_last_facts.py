@@ -183,3 +183,15 @@ def test_nothing_that_may_hold_a_secret_is_among_the_facts_that_are_kept(folder:
     kept = read_last_facts(text)
     assert kept.member is not None
     assert kept.member.labels == {"rack": "7"}
+
+
+TAINTS = ("rack=7:NoSchedule", "password=hunter2-hunter2:NoSchedule", "a=eyJhbGciOi.eyJzdWIi.x:NoX")
+
+
+def test_no_taint_that_looks_like_a_secret_is_kept(folder: Folder) -> None:
+    found = samples.cluster(DESIRED)
+    nodes = {name: replace(node, taints=TAINTS) for name, node in found.nodes.items()}
+    folder.files.saw_cluster(replace(found, nodes=nodes))
+    member = folder.kept().nodes["w1"].member
+    assert member is not None
+    assert member.taints == TAINTS[:1]

@@ -214,3 +214,23 @@ def test_a_lab_that_is_like_one_site_is_not_taken_for_another(tmp_path: Path) ->
     with pytest.raises(Refused, match="is a lab like"):
         files.keep_likeness(tmp_path, replace(like, site="another"))
     assert read_likeness(likeness_file(tmp_path).read_text()).site == like.site
+
+
+def test_two_sites_of_one_name_do_not_share_a_lab(tmp_path: Path) -> None:
+    files, found = LabSiteFiles(lambda *_: None), replace(seen(), folder="/sites/a/rack")
+    files.keep_likeness(tmp_path, plan_likeness(found))
+    files.keep_likeness(tmp_path, plan_likeness(found))
+    for other in (replace(found, folder="/sites/b/rack"), replace(seen(3), folder=found.folder)):
+        with pytest.raises(Refused, match="another site that is named") as refused:
+            files.keep_likeness(tmp_path, plan_likeness(other))
+        assert "--name" in str(refused.value.hint)
+        assert "lab down" in str(refused.value.hint)
+    more_workers = replace(seen(workers=5), folder=found.folder)
+    files.keep_likeness(tmp_path, plan_likeness(more_workers))
+
+
+def test_a_lab_of_an_older_version_is_the_sites_by_its_name(tmp_path: Path) -> None:
+    like, files = plan_likeness(seen()), LabSiteFiles(lambda *_: None)
+    files.keep_likeness(tmp_path, replace(like, origin=""))
+    files.keep_likeness(tmp_path, like)
+    assert read_likeness(likeness_file(tmp_path).read_text()).origin == like.origin

@@ -40,7 +40,7 @@ NAMES = {
         "dropped",
         "nodes",
     ),
-    *("budgets", "certificates", "disk", "time", "etcd", "snapshot"),
+    *("docker", "budgets", "certificates", "disk", "time", "etcd", "snapshot"),
 }
 
 
@@ -64,7 +64,7 @@ def facts_of(site: Site) -> dict[str, dict[str, Any]]:
                 "for": ["/", "/var", "/var/lib/docker", "/var/lib/etcd", "/var/lib/appliance"],
             }
         ]
-        document["runtime"]["docker"] = {"version": "20.10"}
+        document["runtime"]["docker"] = {"version": "20.10", "foreign_running": []}
         document["kubernetes"]["etcd_data"] = {"present": True, "bytes": GB // 10}
         kubelet = "/var/lib/kubelet/pki/kubelet-client-current.pem"
         files = ["/etc/kubernetes/pki/apiserver.crt", kubelet] if name[0] == "c" else [kubelet]
@@ -98,6 +98,7 @@ class Scene:
             deprecated=(),
             runai=None,
             runtimes_change=False,
+            changing=frozenset(),
             runai_runtime=None,
             window_seconds=3600.0,
             image_bytes=GB,

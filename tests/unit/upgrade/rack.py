@@ -263,6 +263,7 @@ class FakeEvidence:
         self.rack = rack
         self.uses: tuple[DeprecatedUse, ...] | Silence = ()
         self.fails: ApplianceError | None = None
+        self.gone: set[str] | Silence = set()
         self.kubelets: dict[str, Any] = {}
         self.carried: list[tuple[Any, Any]] = []
 
@@ -277,6 +278,10 @@ class FakeEvidence:
         if self.fails:
             raise self.fails
         return SnapshotProof(node.name, "/snapshots/1.db", "ab" * 32, 1, 7, 3, "cd" * 32)
+
+    def keeps(self, node: Node, path: str) -> bool | Silence:
+        assert node.name.startswith("cp")
+        return path not in self.gone if isinstance(self.gone, set) else self.gone
 
     def documents(self, members: Iterable[Node]) -> Documents:
         found = handmade.untouched()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.adapters.local.content import load_release
 from appliance.errors import (
     ApplianceError,
     PlaybookFailed,
@@ -17,8 +18,11 @@ from appliance.errors import (
 from appliance.model.plan.play import Play
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.inventory import BACK_GROUP
+from appliance.workflows.cluster.upgrade_back import CRI_SOCKET
 from tests.unit.upgrade.rack import NEW, NEXT, OLD_TAG, TAG, Bench
 from tests.unit.upgrade.test_hops import whole
+
+NEW_ONE = "unix:///run/containerd/containerd.sock"
 
 
 def with_a_way_back(bench: Bench) -> Bench:
@@ -32,6 +36,7 @@ def with_a_way_back(bench: Bench) -> Bench:
             return
         (name,), said = hosts, play.inventory["all"]["vars"]
         bench.rack.done.append(f"back {name} {said['kubernetes_upgrade_back']}")
+        bench.rack.plays.append(play)
         nodes = bench.rack.api.nodes
         old = {"1.23.17": OLD_TAG, "1.24.17": TAG}[said["kubernetes_upgrade_version"]]
         node = replace(nodes[name], ready=True, version=old)
@@ -80,6 +85,36 @@ def test_a_step_that_failed_is_taken_back_and_the_node_serves_again(
     assert not mark.over
     assert bench.upgrade().ended
     assert bench.cordoned == []
+
+
+def test_docker_is_the_runtime_again_that_kubeadm_reads_of_the_node() -> None:
+    bench = failed("w1", NEXT, NEW)
+    changed(
+        bench, "w1", annotations={**bench.rack.api.nodes["w1"].annotations, CRI_SOCKET: NEW_ONE}
+    )
+    bench.upgrade(back="w1")
+    docker = load_release(NEW).runtime.socket
+    assert bench.rack.api.nodes["w1"].annotations[CRI_SOCKET] == docker
+    assert "docker" in docker
+
+
+def test_a_kubelet_that_goes_back_has_the_runtime_that_it_had() -> None:
+    bench = failed("w1")
+    bench.upgrade(back="w1")
+    assert CRI_SOCKET not in bench.rack.api.nodes["w1"].annotations
+
+
+def test_what_is_put_back_is_what_this_upgrade_kept() -> None:
+    bench = failed("w1")
+    bench.upgrade(back="w1")
+    words = {
+        play.inventory["all"]["vars"]["kubernetes_upgrade_id"]
+        for play in bench.rack.plays
+        if play.playbook == "kubernetes_upgrade"
+    }
+    mark = mark_of(bench.rack.cluster)
+    assert mark is not None
+    assert words == {mark.id}
 
 
 def test_a_kubelet_of_the_second_release_goes_back_to_the_first() -> None:
@@ -179,3 +214,17 @@ def test_a_node_that_was_left_out_when_the_upgrade_ended_goes_forward_only() -> 
     with pytest.raises(PreflightFailed, match=r"upgraded to .* without w1") as refused:
         bench.upgrade(back="w1")
     assert refused.value.hint == "go on: appliance cluster upgrade --to k8s-1.23.17-r1"
+
+
+def test_a_node_that_was_left_out_at_the_end_finds_what_the_same_upgrade_kept_of_it() -> None:
+    bench = failed("w1")
+    assert bench.upgrade(without=("w1",)).ended
+    first = mark_of(bench.rack.cluster)
+    assert first is not None
+    changed(bench, "w1", ready=True)
+    bench.clock.sleep(86_400)
+    assert bench.upgrade().ended
+    last = [play for play in bench.rack.plays if play.playbook == "kubernetes_upgrade"][-1]
+    assert last.limit == ("w1",)
+    assert last.inventory["all"]["vars"]["kubernetes_upgrade_id"] == first.id
+    assert mark_of(bench.rack.cluster) is None

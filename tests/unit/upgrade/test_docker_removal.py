@@ -14,13 +14,18 @@ from appliance.model.site.runai_settings import Runai
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark
-from appliance.model.upgrade.moves.leftovers import GROUP, leftovers
-from appliance.workflows.cluster.docker_removal import RemovalResult, remove_docker
+from appliance.model.upgrade.moves.leftovers import GROUP, leftovers, removal_inventory
+from appliance.workflows.cluster.docker_removal import RemovalRequest, RemovalResult, remove_docker
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack, run
 from tests.sessions import fake_session
 
-UNUSED = {"data_present": True, "data_bytes": 3 << 30, "version": None}
+UNUSED: dict[str, Any] = {
+    "data_present": True,
+    "data_bytes": 3 << 30,
+    "version": None,
+    "images_only_here": [],
+}
 
 
 class Rack(FakeRack):
@@ -48,9 +53,12 @@ class Rack(FakeRack):
     def facts(self) -> dict[str, NodeFacts]:
         return {name: NodeFacts(document) for name, document in self.documents.items()}
 
-    def remove(self, *, agree: bool = True, dry_run: bool = False) -> RemovalResult:
+    def remove(
+        self, *, agree: bool = True, dry_run: bool = False, accepted: tuple[str, ...] = ()
+    ) -> RemovalResult:
         session = fake_session(self, FakeJournal())
-        return remove_docker(self.desired, run(), session, lambda _: agree, dry_run=dry_run)
+        request = RemovalRequest(self.desired, run(), accepted, dry_run)
+        return remove_docker(request, session, lambda _: agree)
 
 
 def test_only_a_docker_that_runs_no_pods_any_more_is_told_with_its_size() -> None:
@@ -112,3 +120,63 @@ def test_data_that_is_still_there_is_no_success() -> None:
     rack.has_effect = False
     with pytest.raises(StepNotVerified, match="w1: Docker runs no pods any more and keeps"):
         rack.remove()
+
+
+def test_an_image_that_only_docker_has_is_named_and_nothing_goes_until_it_is_given_up() -> None:
+    rack = Rack("w1", "w2")
+    rack.documents["w2"]["runtime"]["docker"]["images_only_here"] = ["customer/agent:1", "tool:2"]
+    with pytest.raises(PreflightFailed, match=r"w2: .*image customer/agent:1 in Docker") as refused:
+        rack.remove()
+    assert "--accept-loss docker-image.customer/agent:1" in (refused.value.hint or "")
+    assert "docker-image.tool:2" in refused.value.details[0]
+    assert [one.images for one in rack.remove(dry_run=True).due] == [
+        (),
+        ("customer/agent:1", "tool:2"),
+    ]
+    accepted = ("docker-image.customer/agent:1", "docker-image.tool:2", "kubelet.maxPods")
+    with pytest.raises(PreflightFailed):
+        rack.remove(accepted=accepted[:1])
+    assert rack.plays == []
+    assert rack.remove(accepted=accepted).done
+    variables = rack.plays[0].inventory["all"]["vars"]
+    assert variables["kubernetes_runtime_images_given_up"] == ["customer/agent:1", "tool:2"]
+    assert variables["kubernetes_runtime_registry"] == rack.desired.site.image_prefix
+
+
+TEMPLATE = "{{ lookup('pipe', 'id') }}"
+
+
+@pytest.mark.parametrize("name", [TEMPLATE, "a b", "a\u202eb", "-x", "%x"])
+def test_a_name_that_no_image_can_have_reaches_neither_a_play_nor_a_hint(name: str) -> None:
+    rack = Rack("w1")
+    rack.documents["w1"]["runtime"]["docker"]["images_only_here"] = [name]
+    accepted = (f"docker-image.{name}",)
+    with pytest.raises(PreflightFailed, match="could not be compared") as refused:
+        rack.remove(accepted=accepted)
+    assert name not in f"{refused.value} {refused.value.hint} {refused.value.details}"
+    found = removal_inventory(rack.desired.site, "unix:///x.sock", ("w1",), accepted)
+    assert found["all"]["vars"]["kubernetes_runtime_images_given_up"] == []
+
+
+def test_images_that_could_not_be_compared_are_not_removed() -> None:
+    rack = Rack("w1")
+    rack.documents["w1"]["runtime"]["docker"]["images_only_here"] = None
+    with pytest.raises(PreflightFailed, match="could not be compared"):
+        rack.remove()
+    assert rack.plays == []
+
+
+@pytest.mark.parametrize(
+    ("root", "stops"), [("/data/docker", True), ("/var/lib/docker/", False), (None, False)]
+)
+def test_data_in_a_folder_of_the_operators_is_refused_before_any_question(
+    root: str | None, stops: bool
+) -> None:
+    rack = Rack("w1")
+    rack.documents["w1"]["runtime"]["docker"]["data_root"] = root
+    if stops:
+        with pytest.raises(PreflightFailed, match=r"w1: .*Docker's data in /data/docker"):
+            rack.remove(agree=False)
+        assert rack.plays == []
+    else:
+        assert rack.remove().done

@@ -45,9 +45,36 @@ from tests.unit.upgrade.situations import HOPS, NEW, NEXT, maintenance
 
 LATE = Silence("no answer in time")
 STOP, UNKNOWN = "no-go", "unknown"
+CHANGING = asked(changing=frozenset({"w1", "w2"}))
 Found = list[tuple[str, str, str]]
 CASES: list[tuple[str, list[Callable[[Scene], None]], Found]] = [
     ("everything is well", [], []),
+    # Containers of Docker that are no pods.
+    (
+        "a container that is no pod, where the runtime does not change",
+        [fact("w1", "runtime.docker.foreign_running", ["gitlab"])],
+        [],
+    ),
+    (
+        "a container that is no pod, on another node than those that change",
+        [CHANGING, fact("cp1", "runtime.docker.foreign_running", ["gitlab"])],
+        [],
+    ),
+    (
+        "containers that are no pods",
+        [CHANGING, fact("w1", "runtime.docker.foreign_running", ["gitlab", "postgres"])],
+        [(STOP, "docker", "w1")],
+    ),
+    (
+        "a Docker that does not list its containers",
+        [CHANGING, fact("w2", "runtime.docker.foreign_running", None)],
+        [(UNKNOWN, "docker", "w2")],
+    ),
+    (
+        "a Docker that an earlier run has stopped",
+        [CHANGING, fact("w2", "runtime.docker", {"version": None})],
+        [],
+    ),
     # Bundle and images.
     ("the bundle was not looked at", [asked(bundles={NEW: LATE})], [(UNKNOWN, "bundle", "")]),
     (

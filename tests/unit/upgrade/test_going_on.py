@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from appliance.errors import ClusterError, PreflightFailed, StepNotVerified
+from appliance.model.state.upgrade import ANNOTATION as MARK
 from appliance.model.state.upgrade import UpgradeMark, mark_of
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
+from tests import samples
 from tests.unit.upgrade.rack import NEW, NEXT, Bench, FakeEvidence
 from tests.unit.upgrade.test_upgrade_workflow import judged
 
@@ -38,7 +41,8 @@ def test_a_hand_edit_in_a_pause_is_refused_by_name_before_it_is_dropped() -> Non
         bench.upgrade()
     assert bench.rack.done == before
     found = bench.upgrade(dry_run=True)
-    assert [(gate.name, gate.verdict) for gate in found.gates] == [("dropped", "no-go")]
+    judged_now = [(gate.name, gate.verdict) for gate in found.gates]
+    assert judged_now == [("dropped", "no-go"), ("docker", "go")]
 
 
 def test_what_was_given_up_by_name_is_remembered_from_any_laptop() -> None:
@@ -118,6 +122,44 @@ def test_kubeadm_saves_none_of_its_own_where_one_is_on_record() -> None:
         if play.playbook == "kubernetes_upgrade"
     }
     assert seen == {False}
+
+
+@pytest.mark.parametrize(
+    ("gone", "made"), [({"/snapshots/1.db"}, 2), (set(), 1), (Silence("no answer"), 1)]
+)
+def test_a_snapshot_on_record_that_is_gone_is_made_again(gone: Any, made: int) -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
+    evidence_of(bench).gone = gone
+    bench.upgrade(pause_after="cp3")
+    assert len(snapshots(bench)) == made
+    assert mark(bench).snapshots == (f"{NEW} {'cp3' if made == 2 else 'cp2'} /snapshots/1.db",)
+
+
+@pytest.mark.parametrize("named", [f"{NEW} w1 /snapshots/1.db", NEW, f"{NEW} cp9 /x y"])
+def test_a_snapshot_that_no_control_plane_can_have_is_made_again(named: str) -> None:
+    bench = judged(masters=3)
+    bench.upgrade(pause_after="cp2")
+    found = replace(mark(bench), snapshots=(named,)).as_text()
+    masters = ["cp1", "cp2", "cp3"]
+    bench.rack.cluster = samples.annotated(bench.rack.api, masters, MARK, found)
+    assert bench.upgrade().ended
+    assert len(snapshots(bench)) == 2
+
+
+def test_what_was_kept_before_an_upgrade_has_a_name_of_that_upgrade() -> None:
+    bench = judged()
+    bench.upgrade()
+    words = {
+        play.inventory["all"]["vars"]["kubernetes_upgrade_id"]
+        for play in bench.rack.plays
+        if play.playbook == "kubernetes_upgrade"
+    }
+    assert len(words) == 1
+    assert words.pop().isalnum()
+    one, two = (UpgradeMark(NEW, f"2026-01-0{n}T00:00:00+00:00", "ada") for n in (1, 2))
+    assert one.id != two.id
+    assert replace(one, since="../../etc; reboot").id == "etcreboot"
 
 
 def down(*names: str) -> Any:
@@ -217,3 +259,47 @@ def test_a_control_plane_changes_its_runtime_only_with_a_snapshot(masters: int) 
         bench.upgrade(pause_after="cp1")
     assert len(snapshots(bench)) == 2
     assert mark(bench).snapshot_of(NEXT)
+
+
+def test_a_container_that_is_no_pod_stops_it_before_any_node_is_emptied() -> None:
+    bench = judged(to=NEXT)
+    bench.rack.documents["w2"]["runtime"]["docker"]["foreign_running"] = ["gitlab"]
+    with pytest.raises(PreflightFailed, match=r"w2: docker: found gitlab"):
+        bench.upgrade()
+    assert bench.rack.done == []
+    assert bench.chosen == []
+    bench.rack.documents["w2"]["runtime"]["docker"]["foreign_running"] = []
+    assert not bench.upgrade(pause_after="w1").ended
+    bench.rack.documents["w2"]["runtime"]["docker"]["foreign_running"] = ["gitlab"]
+    before = list(bench.rack.done)
+    with pytest.raises(PreflightFailed, match=r"w2: docker: found gitlab"):
+        bench.upgrade()
+    assert bench.rack.done == before
+    assert bench.cordoned == []
+
+
+@pytest.mark.parametrize(("thinks", "stops"), [(5.0, False), (3600.0, True)])
+def test_after_a_late_answer_everything_is_judged_again(thinks: float, stops: bool) -> None:
+    bench = judged()
+
+    def answer(_found: object) -> bool:
+        bench.clock.sleep(thinks)
+        evidence_of(bench).uses = Silence("metrics: status 403")
+        return True
+
+    if stops:
+        with pytest.raises(PreflightFailed, match="metrics: status 403"):
+            bench.upgrade(confirm=answer)
+        assert (bench.rack.done, bench.chosen, mark_of(bench.rack.cluster)) == ([], [], None)
+    else:
+        assert bench.upgrade(confirm=answer).ended
+
+
+def test_a_late_answer_to_a_cluster_as_it_was_goes_on() -> None:
+    bench = judged()
+
+    def answer(_found: object) -> bool:
+        bench.clock.sleep(3600)
+        return True
+
+    assert bench.upgrade(confirm=answer).ended

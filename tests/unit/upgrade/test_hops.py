@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from appliance.errors import BundleRefused, PlaybookFailed
+from appliance.errors import BundleRefused, Interrupted, PlaybookFailed, PreflightFailed
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.observed import node_versions
@@ -190,3 +191,18 @@ def test_a_node_whose_runtime_does_not_change_stays_out_and_the_rest_stops(name:
     assert {node.version for node in bench.rack.api.nodes.values()} == {TAG}
     assert bench.upgrade().ended
     whole(bench)
+
+
+def test_a_node_that_was_left_out_is_left_out_again_where_the_path_goes_on() -> None:
+    bench = Bench(masters=3, to=NEXT)
+    with pytest.raises(Interrupted):
+        bench.upgrade(
+            without=("w2",),
+            pausing=lambda: nullcontext(lambda: bench.rack.done.count("apply cp1") == 2),
+        )
+    with pytest.raises(PreflightFailed) as refused:
+        bench.upgrade()
+    assert refused.value.hint == (
+        f"leave out what was left out before: appliance cluster upgrade --to {NEXT} --without w2"
+    )
+    assert bench.upgrade(without=("w2",)).ended

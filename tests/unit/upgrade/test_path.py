@@ -47,6 +47,8 @@ HINTS = [
     ({"cp1": "1.23.5", "w1": {"kubelet": "unknown"}}, "--without w1"),
     ({"cp1": "1.23.5", "w1": {"all": "1.23.5", "kubelet": "1.24.17"}}, "--without w1"),
     ({"cp1": {"all": "1.23.5", "scheduler": ""}, "w1": "1.23.5"}, "/etc/kubernetes/tmp"),
+    ({"cp1": "1.23.5", "w1": {"all": "1.23.5", "kubelet": "1.10.1"}}, "--without w1"),
+    ({"cp1": "1.23.5", "w1": {"all": "1.23.5", "runtime": "cri-o"}}, "--without w1"),
 ]
 
 
@@ -54,3 +56,11 @@ HINTS = [
 def test_a_version_that_is_no_way_on_has_a_way_around(nodes: dict[str, Any], way: str) -> None:
     (refusal,) = plan_upgrade(UpgradeOptions(NEW), situation({"nodes": nodes}), HOPS).refusals
     assert way in refusal.hint
+
+
+def test_a_worker_that_says_anything_of_itself_can_be_left_out_or_removed() -> None:
+    nodes = {"cp1": "1.23.5", "w1": {"all": "1.23.5", "kubelet": "1.10.1"}}
+    options = UpgradeOptions(NEW, without=("w1",))
+    found = plan_upgrade(options, situation({"nodes": nodes}), HOPS)
+    assert {refusal.node for refusal in found.refusals} == {"w1"}
+    assert "appliance node remove w1" in found.refusals[0].hint

@@ -69,7 +69,7 @@ def rehearsing(
         finally:
             took = time.monotonic() - began
             asked = (to, tuple(accepted), outcome, took)
-            _write(connected, (files, like), heard, asked, watch, before)
+            _report(connected, (files, like), heard, asked, watch, before)
 
 
 def _lab_of(connected: SiteSession) -> tuple[RehearsalFiles | None, Likeness | None]:
@@ -98,6 +98,23 @@ def _of_the_site(like: Likeness, found: UpgradeResult) -> str:
     return site_window(plan, like.stands_for, like.took, measured).sentence()
 
 
+def _report(
+    connected: SiteSession,
+    lab: tuple[RehearsalFiles, Likeness],
+    heard: _Heard,
+    asked: tuple[str, tuple[str, ...], str, float],
+    watch: ApiWatch,
+    before: set[str],
+) -> None:
+    """Write the report; no fault there changes or hides the outcome of the run."""
+    try:
+        _write(connected, lab, heard, asked, watch, before)
+    except Exception as error:
+        # Whatever it is: the upgrade ran, and its own error is what the operator has to see.
+        what = str(error) or type(error).__name__
+        show_warnings([f"the report was not written: {what}"])
+
+
 def _write(
     connected: SiteSession,
     lab: tuple[RehearsalFiles, Likeness],
@@ -106,7 +123,7 @@ def _write(
     watch: ApiWatch,
     before: set[str],
 ) -> None:
-    """Write down the run, and the report of all runs; a fault there changes no run's outcome."""
+    """Write down the run, and the report of all runs."""
     from appliance.adapters.control_plane.journal import new_run_id
     from appliance.lab.alike import not_made
     from appliance.lab.layout import stand_ins
@@ -136,11 +153,6 @@ def _write(
     played = [
         (one.part, one.played_by) for one in stand_ins({connected.site.settings.operating_system})
     ]
-    try:
-        files.keep(run)
-        written = files.write(Rehearsal(like, tuple(not_made(like)), files.runs(), records, played))
-    except OSError as error:
-        show_warnings([f"the report was not written: {error}"])
-        return
-    for path in written:
+    files.keep(run)
+    for path in files.write(Rehearsal(like, tuple(not_made(like)), files.runs(), records, played)):
         print_line(f"report: {path}", err=True)

@@ -81,7 +81,7 @@ MOST_AT_ONCE = 50
     "--accept-loss",
     multiple=True,
     metavar="SETTING",
-    help="Give up a setting that kubeadm would drop, by the name that is shown. Repeatable.",
+    help="Give up a setting that kubeadm would drop, or an image, by the name shown. Repeatable.",
 )
 @click.option(
     "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
@@ -158,13 +158,14 @@ def upgrade(
         )
         if output != "json":
             # Before anything else that may fail: this is done.
-            _tell(done, to, dry_run=dry_run)
+            _tell(done, connected.site, to, dry_run=dry_run)
         removal = None
         if remove_docker and not done.plan.refusals and (done.ended or not done.plan.steps):
             with begun() if done.done else nullcontext():
                 removal = connected.remove_docker(
                     display,
                     lambda found: _confirm_removal(connected.site, found, yes),
+                    accepted=accept_loss,
                     dry_run=dry_run,
                 )
     if output == "json":
@@ -177,7 +178,7 @@ def _confirm_removal(site: Site, found: RemovalResult, yes: bool) -> bool:
     return confirmed(yes, about_site(site), lambda: show_removal(found, err=True))
 
 
-def _tell(done: UpgradeResult, to: str, *, dry_run: bool) -> None:
+def _tell(done: UpgradeResult, site: Site, to: str, *, dry_run: bool) -> None:
     if dry_run:
         _show(done, err=False)
         return
@@ -197,6 +198,8 @@ def _tell(done: UpgradeResult, to: str, *, dry_run: bool) -> None:
     for name in done.plan.without:
         print_line(f"left out: {name}: it does not have {to} yet")
         say_hint(f"when it answers: appliance cluster upgrade --to {to}")
+    if site.settings.gpu is not None:
+        say("the release's GPU stack, node by node: appliance gpu upgrade")
     say("what else the release brings: appliance plan")
 
 

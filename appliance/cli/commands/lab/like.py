@@ -96,7 +96,8 @@ def likeness_of(app: Application, directory: Path, release: str | None) -> Liken
     kubernetes = load_release(name).versions.kubernetes
     version = f"v{kubernetes.removeprefix('v')}"
     records = app.journal(directory).read()
-    return plan_likeness(SeenSite(site, name, version, kept.nodes, kept.cluster, records))
+    folder = str(site.directory.resolve())
+    return plan_likeness(SeenSite(site, name, version, kept.nodes, kept.cluster, records, folder))
 
 
 def _require_bundle(parts: LabParts, like: Path) -> None:

@@ -9,11 +9,13 @@ import click
 
 from appliance.cli.commands.install.scope import node_of
 from appliance.cli.commands.node import maintain
+from appliance.cli.commands.node.image import image
 from appliance.cli.commands.node.join import add, rejoin, remove
 from appliance.cli.commands.node.login import ssh
 from appliance.cli.commands.node.logs import logs
 from appliance.cli.commands.node.passport import passport
 from appliance.cli.commands.node.patch import patch
+from appliance.cli.commands.node.power import power
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
@@ -55,7 +57,9 @@ def node() -> None:
 
 node.add_command(maintain.maintain)
 node.add_command(maintain.return_)
+node.add_command(image)
 node.add_command(patch)
+node.add_command(power)
 
 
 @node.group(cls=Nouns)

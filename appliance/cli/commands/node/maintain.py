@@ -15,9 +15,10 @@ from appliance.cli.commands.install.scope import node_of
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
 from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
-from appliance.cli.screen.confirm import about_machine, confirmed, tell
+from appliance.cli.screen.confirm import about_machine, about_site, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
+from appliance.model.node.bmc.report import power_of_lost
 from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.nodes.maintenance import Maintenance
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.drain import Forecast
+    from appliance.model.site.settings import Node
     from appliance.model.state.facts.hardware import Difference
     from appliance.workflows.node.maintain import MaintainResult
     from appliance.workflows.node.return_ import ReturnResult
@@ -127,6 +129,8 @@ def maintain(
 
     def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
         said = _forecast_lines(foreseen, last_time, lost=lost)
+        if lost:
+            said.append(power_of_lost(name, connected.bmcs().report(node)))
         return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
 
     with (
@@ -254,6 +258,7 @@ def return_(
     What will happen:
 
     \b
+    - a node that its BMC reports off is switched on, after a question
     - its facts are compared with those saved before: memory, disks, links, GPUs,
       PCIe lanes, kernel, driver, mounts, clock; unless acknowledged, a loss is refused
     - the taint of 'node maintain' is removed; the pod network and the GPU stack start again
@@ -262,6 +267,7 @@ def return_(
 
     Example: appliance node return gpu2
     """
+    from appliance.workflows.node.maintenance.switch_on import switch_on
     from appliance.workflows.node.return_ import ReturnRequest, node_return
 
     connected = app.connect(site)
@@ -278,6 +284,10 @@ def return_(
 
     found: list[Difference] = []
 
+    def agree(said: str) -> bool:
+        about = [*about_site(connected.site), said]
+        return confirmed(yes, about, lambda: None, "Switch it on?")
+
     def confirm(
         mark: Maintenance, differences: Sequence[Difference], machine: AnsweringMachine
     ) -> bool:
@@ -292,8 +302,12 @@ def return_(
         closing(connected.drain()) as drain,
     ):
         session = replace(connected.session(display, run), drain=drain)
+
+        def wake(asleep: Node) -> None:
+            switch_on(asleep, session, connected.bmc_driver(), agree)
+
         try:
-            done = node_return(request, session, confirm, found.extend)
+            done = node_return(request, session, confirm, found.extend, wake)
         finally:
             if output == "table":
                 _show_differences(found)

@@ -15,6 +15,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from appliance.errors import ConfigError
 from appliance.model.bundle.archives.archive import AptArchive, Frozen
+from appliance.model.bundle.release.installer import InstallerMedium
 from appliance.model.bundle.release.sources import (
     ControllerSource,
     Source,
@@ -156,12 +157,14 @@ class OperatingSystem(Frozen):
         archives: where its packages are; empty means the builder's own apt sources, which then
             has to run this operating system.
         package_roots: group -> packages, ``name`` or ``name=version``.
+        installer: the medium that installs it on bare servers; None: none was tried.
     """
 
     title: str
     versions: Mapping[str, str]
     archives: tuple[AptArchive, ...] = ()
     package_roots: Mapping[str, tuple[str, ...]]
+    installer: InstallerMedium | None = None
 
     @model_validator(mode="after")
     def _groups_are_known(self) -> OperatingSystem:

@@ -10,7 +10,7 @@ from typing import Final
 
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.vendor_defaults import ADMIN_PASSWORD, SECRETS
-from appliance.model.node.bmc import CA_NAME, PASSWORD_NAME, USER_NAME
+from appliance.model.node.bmc.report import CA_NAME, PASSWORD_NAME, USER_NAME
 from appliance.model.site.files.diagnostics import did_you_mean
 from appliance.model.site.files.secrets import (
     EXTERNAL_PASSWORD,

@@ -120,6 +120,7 @@ class Draft:
                     settings.bmc_system,
                     settings.mac,
                     settings.notes,
+                    settings.imaging,
                 )
             )
         name = self.value.site_name or directory.resolve().name

@@ -118,6 +118,10 @@ STABILITY: Mapping[str, Stability] = {
     "packages.broken": _stable("half-installed packages stay until they are repaired"),
     "runtime": _stable("versions, settings and images"),
     "runtime.docker.images": _volatile("the kubelet pulls and removes images"),
+    "runtime.docker.foreign_running": _volatile("containers start and end"),
+    "runtime.docker.images_only_here": _volatile(
+        "told on a node that does not use Docker any more"
+    ),
     "runtime.docker.data_bytes": _volatile("told on a node that does not use Docker any more"),
     "runtime.docker.data_containers": _volatile("pods come and go"),
     "runtime.containerd.namespaces": _volatile("containers come and go"),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from appliance.model.state.facts.hardware_shown import Shows, Wanted
+
 if TYPE_CHECKING:
     from appliance.model.state.facts.facts import NodeFacts
 
@@ -40,6 +42,8 @@ class GpuSlots(_Data):
 
     form: GpuForm
     count: int = Field(ge=1)
+    models: tuple[str, ...] = ()
+    """The cards of this form that the guide names."""
 
 
 class DriveBays(_Data):
@@ -56,6 +60,9 @@ class Platform(_Data):
     cpu_family: str | None = None
     cpu_sockets: int | None = None
     cpu_max_tdp_watts: int | None = None
+    cpu_cores: int | None = None
+    """The most cores of one CPU."""
+    rack_units: int | None = None
     dimm_slots: int | None = None
     gpus: tuple[GpuSlots, ...] = ()
     drives: tuple[DriveBays, ...] = ()
@@ -102,6 +109,8 @@ class HardwareModel(_Data):
     dmi: Dmi = Dmi()
     platform: Platform = Platform()
     reference: Reference = Reference()
+    shows: Shows = Shows()
+    wanted: Wanted = Wanted()
     sources: tuple[Citation, ...] = ()
 
 

@@ -240,7 +240,9 @@ class Docker(Section):
     data_present: bool | None = None
     data_root: Path | None = None
     default_runtime: Word | None = None
+    foreign_running: Words | None = None
     images: Words | None = None
+    images_only_here: Words | None = None
     storage_driver: Word | None = None
     version: Version | None = None
 

@@ -124,6 +124,13 @@ def static_pod_changes(component: str, manifest: object, configured: object) -> 
     )
 
 
+def arguments(manifest: object) -> list[str]:
+    """The words after the program of a static pod of one container."""
+    containers = _list(_mapping(_mapping(manifest).get("spec")).get("containers"))
+    words = _list(_mapping(containers[0]).get("command"))[1:] if len(containers) == 1 else []
+    return [str(word) for word in words]
+
+
 def _section(component: str, configured: object) -> Mapping[str, Any]:
     found = _mapping(configured)
     for key in _SECTIONS[component]:

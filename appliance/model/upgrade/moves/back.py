@@ -28,11 +28,13 @@ class Back:
     Attributes:
         hop: the release whose step is taken back.
         part: the kubelet with its configuration, or Docker before its kubelet left it.
+        upgrade: a word for the upgrade; what ran before was kept under it.
     """
 
     node: str
     hop: Hop
     part: Part
+    upgrade: str
 
     @property
     def step(self) -> UpgradeStep:
@@ -80,7 +82,7 @@ def way_back(
         return next(iter(why), _in_service(node, mark))
     hop = next(hop for hop in plan.hops if hop.release == step.release)
     if step.kind == "nodes":
-        return Back(name, hop, "kubelet")
+        return Back(name, hop, "kubelet", mark.id)
     if node.runtime == hop.runtime:
         return Refusal(
             name,
@@ -89,7 +91,7 @@ def way_back(
             "a change of the runtime that is only begun",
             f"go on: {mark.command}",
         )
-    return Back(name, hop, "runtime")
+    return Back(name, hop, "runtime", mark.id)
 
 
 _NOTHING: Final = "there is nothing to take back: appliance status"

@@ -53,6 +53,7 @@ def _variables(desired: Desired, leader: str | None) -> dict[str, Any]:
     return {
         "kubernetes_runtime_artifacts_url": f"https://{site.settings.artifacts}",
         "kubernetes_runtime_crictl_sha256": _crictl(desired),
+        "kubernetes_runtime_registry": site.image_prefix,
         "kubernetes_runtime_socket": runtime.socket,
         "kubernetes_runtime_sandbox_image": (
             f"{site.image_prefix}/pause:{desired.release.versions.pause}"

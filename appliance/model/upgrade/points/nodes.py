@@ -42,6 +42,9 @@ _BUDGETS: Final = Point("budgets", "an eviction of every node that can end")
 _CERTIFICATES: Final = Point("certificates", "certificates that are valid beyond the window")
 _DISKS: Final = Point("disk", "space for the images, etcd's copy and its growth")
 _CLOCKS: Final = Point("time", "every clock synchronised")
+_DOCKER: Final = Point("docker", "no container of Docker that would end with it and is no pod")
+# What is named one by one; the rest is counted.
+MOST_NAMED: Final = 5
 _IMAGES: Final = Point("images", "the images of the release on every node")
 
 
@@ -153,6 +156,36 @@ def images(site: Site, evidence: Evidence) -> tuple[Gate, ...]:
             more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
             faults.append(_IMAGES.stop(f"no {', '.join(absent[:3])}{more}", again, node.name))
     return _IMAGES.all_of(faults, "all present")
+
+
+def foreign_containers(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ...]:
+    """Docker runs nothing but pods where it is replaced: anything else would end with it."""
+    names = evidence.changing
+    if names is None:
+        return (_DOCKER.unknown(Silence("it is not known which nodes change"), _STATUS),)
+    changing = [node for node in _members(site, evidence) if node.name in names]
+    faults = [gate for node in changing for gate in _foreign(site, node, observed)]
+    well = f"only pods on {len(changing)} nodes that change" if changing else "no node changes"
+    return _DOCKER.all_of(faults, well)
+
+
+def _foreign(site: Site, node: Node, observed: Observed) -> Iterator[Gate]:
+    facts = observed.node_facts.get(node.name)
+    if facts is None:
+        yield _DOCKER.unknown(_silent(observed, node), _STATUS, node.name)
+        return
+    found = facts.at("runtime.docker.foreign_running")
+    see = ssh_command(site, node, "sudo docker ps")
+    if found is None:
+        # Where Docker does not run, a change of the runtime was begun, and has ended them all.
+        if facts.at("runtime.docker.version") is not None:
+            silence = Silence("Docker did not list its containers")
+            yield _DOCKER.unknown(silence, f"see why: {see}", node.name)
+        return
+    if found:
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        named = ", ".join(found[:MOST_NAMED])
+        yield _DOCKER.stop(f"{named}{more}", f"move or stop them: {see}", node.name)
 
 
 def disks(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ...]:

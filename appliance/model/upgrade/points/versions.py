@@ -200,12 +200,11 @@ def dropped(evidence: Evidence) -> tuple[Gate, ...]:
     found = evidence.losses
     if isinstance(found, Silence):
         return (_DROPPED.unknown(found, "see what is wrong: appliance status"),)
-    faults = [
-        _lost(loss) for loss in found if not loss.carried and not _is_accepted(loss, evidence)
-    ]
-    if len(faults) > MOST_LOSSES:
-        more = f"{len(faults) - MOST_LOSSES} more of them"
-        faults = [*faults[:MOST_LOSSES], _DROPPED.stop(more, "see these first, then ask again")]
+    due = [loss for loss in found if not loss.carried and not _is_accepted(loss, evidence)]
+    faults = [_lost(loss) for loss in due[:MOST_LOSSES]]
+    if len(due) > MOST_LOSSES:
+        more = f"{len(due) - MOST_LOSSES} more of them"
+        faults.append(_DROPPED.stop(more, "see these first, then ask again"))
     carried = sum(loss.carried for loss in found)
     accepted = len({loss.name for loss in found if not loss.carried})
     well = f"{carried} settings carried by site.yml, {accepted} given up by name"
@@ -213,12 +212,14 @@ def dropped(evidence: Evidence) -> tuple[Gate, ...]:
 
 
 def _is_accepted(loss: Loss, evidence: Evidence) -> bool:
-    return loss.name in evidence.accepted
+    accepted = evidence.accepted
+    # A worker may have thousands of settings, and a label takes longer than a name.
+    return loss.name in accepted or (bool(accepted) and loss.label in accepted)
 
 
 def _lost(loss: Loss) -> Gate:
     # A worker chooses the keys of its file, and people paste the command.
-    cure = f"to give it up: --accept-loss {shlex.quote(loss.name)}"
-    if loss.key_in_site:
+    cure = f"to give it up: --accept-loss {shlex.quote(loss.label)}"
+    if loss.key_in_site and loss.label == loss.name:
         cure = f"to keep it: {loss.key_in_site} in site.yml; {cure}"
     return _DROPPED.stop(loss.sentence(), cure, loss.nodes[0] if len(loss.nodes) == 1 else "")

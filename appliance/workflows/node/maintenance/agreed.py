@@ -6,8 +6,8 @@ What must not be here: making the plan (that is its workflow's), or when an answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.workflows.session.confirmation import differing, require_same_plan
@@ -26,11 +26,11 @@ class Shown:
 
     Attributes:
         exact: must be the same again.
-        losses: none may come; one that is gone is no reason to stop.
+        losses: what it is about -> its line; none may come, one that is gone is no reason to stop.
     """
 
     exact: tuple[str, ...]
-    losses: tuple[str, ...] = ()
+    losses: Mapping[str, str] = field(default_factory=dict)
 
     def require(self, now: Shown, run: Run) -> None:
         """Stop where the new plan is another one.
@@ -38,7 +38,7 @@ class Shown:
         Raises:
             Refused: names the differences; nothing was changed.
         """
-        new = (line for line in now.losses if line not in self.losses)
+        new = (line for about, line in now.losses.items() if about not in self.losses)
         require_same_plan(
             run,
             (
@@ -51,15 +51,19 @@ class Shown:
 def shown_maintenance(
     foreseen: Forecast, mark: Maintenance | None, machine: AnsweringMachine
 ) -> Shown:
-    """What counts of the forecast: pods that only move, and budgets that wait, do not."""
+    """What counts of the forecast: pods that only move, and budgets that wait, do not.
+
+    What a pod of a workload loses was agreed to for each pod of it: another one in its place, with
+    another name, is nothing new.
+    """
     concerns = (*foreseen.by("refuses"), *foreseen.by("loses"), *foreseen.by("interrupts"))
-    return Shown(
-        (*_marked(mark), machine.claim),
-        (
-            *(concern.sentence() for concern in concerns),
-            *(f"{pod.where}: ends with the taint" for pod in foreseen.ended_by_taint),
-        ),
-    )
+    losses = {
+        f"{concern.workload}: {concern.text}" if concern.workload else line: line
+        for concern in concerns
+        if not concern.moves and (line := concern.sentence())
+    }
+    ended = (f"{pod.where}: ends with the taint" for pod in foreseen.ended_by_taint)
+    return Shown((*_marked(mark), machine.claim), {**losses, **{line: line for line in ended}})
 
 
 def shown_return(

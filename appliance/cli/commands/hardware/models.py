@@ -1,4 +1,4 @@
-"""``appliance hardware``: the supported server models."""
+"""``appliance hardware list`` and ``show``: the supported server models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.help.complete import models
-from appliance.cli.help.typos import Nouns
 from appliance.cli.options import output_option
+from appliance.cli.screen.hints import say
 from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import ConfigError
 
@@ -16,19 +16,14 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.hardware_models import HardwareModel
 
 
-@click.group(cls=Nouns)
-def hardware() -> None:
-    """Show the hardware models that this version knows."""
-
-
-@hardware.command("list")
+@click.command("list")
 @output_option
 def list_models(output: str) -> None:
     """List the models and the purpose of each. Changes nothing.
 
     Example: appliance hardware list
     """
-    from appliance.adapters.local.hardware_models import load_hardware
+    from appliance.adapters.local.hardware_models import load_configurations, load_hardware
 
     models = load_hardware()
     if output == "json":
@@ -47,9 +42,20 @@ def list_models(output: str) -> None:
             for name, model in models.items()
         ],
     )
+    print_table(
+        ["configuration", "purpose", "servers"],
+        [
+            [
+                name,
+                one.purpose,
+                ", ".join(f"{each.count} x {each.hardware} ({each.role})" for each in one.servers),
+            ]
+            for name, one in load_configurations().items()
+        ],
+    )
 
 
-@hardware.command()
+@click.command()
 @click.argument("model", shell_complete=models)
 @output_option
 def show(model: str, output: str) -> None:
@@ -75,6 +81,9 @@ def show(model: str, output: str) -> None:
         ["fact", "value", "source"],
         [[fact, value, sources.get(fact, "")] for fact, value in _facts(hardware_model)],
     )
+    if hardware_model.dmi.product is None and not hardware_model.standin:
+        say("model not verified: no machine of it was read; to read one:")
+        say("appliance hardware inspect NODE --write FOLDER")
 
 
 def _facts(model: HardwareModel) -> list[tuple[str, str]]:
@@ -91,7 +100,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(_shown(item) for item in value)
     if isinstance(value, dict):
-        return " ".join(str(item) for item in value.values() if item is not None)
+        return " ".join(_shown(item) for item in value.values() if item is not None)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)

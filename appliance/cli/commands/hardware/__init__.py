@@ -1,0 +1,1 @@
+"""``appliance hardware``: the models of servers, and the machines compared with them."""

@@ -1,0 +1,23 @@
+"""The group ``appliance hardware``."""
+
+from __future__ import annotations
+
+import click
+
+from appliance.cli.commands.hardware.inspect import inspect
+from appliance.cli.commands.hardware.models import list_models, show
+from appliance.cli.commands.hardware.qualify import qualify
+from appliance.cli.commands.hardware.record import record
+from appliance.cli.help.typos import Nouns
+
+
+@click.group(cls=Nouns)
+def hardware() -> None:
+    """Inspect and qualify hardware of nodes; show the known models."""
+
+
+hardware.add_command(list_models)
+hardware.add_command(show)
+hardware.add_command(inspect)
+hardware.add_command(qualify)
+hardware.add_command(record)

@@ -1,0 +1,165 @@
+"""``appliance hardware qualify``: nodes against their models, with a report that is signed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance import __version__
+from appliance.cli.commands.hardware.reader import catalogue_of, reader_of, reading_options
+from appliance.cli.options import Place, output_option, site_option
+from appliance.cli.screen.hints import say
+from appliance.cli.screen.render import print_json, print_table, show_warnings
+from appliance.errors import NotHealthy, Refused
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.checks.hardware.reading import Qualification
+    from appliance.workflows.hardware.qualify import Way
+
+_BEGIN = b"<!DOCTYPE html>"
+
+
+@click.command()
+@reading_options
+@click.option("--no-trials", is_flag=True, help="Only read: no synced writes, no memory test.")
+@click.option(
+    "--report",
+    type=Place(dir_okay=False),
+    metavar="FILE",
+    help="Also write one HTML file with a page for each node, to print and sign.",
+)
+@click.option("--all", "every", is_flag=True, help="Print facts that passed, too.")
+@site_option
+@output_option
+@click.pass_obj
+def qualify(
+    app: Application,
+    nodes: tuple[str, ...],
+    by: Way,
+    models: Path | None,
+    no_trials: bool,
+    report: Path | None,
+    every: bool,
+    site: Path,
+    output: str,
+) -> None:
+    """Compare the hardware of nodes with their models; exit with 5 unless every fact passes.
+
+    \b
+    - each fact with what was expected, what was found, and what to do
+    - an unknown fact is never a pass
+    - machines of one model are compared with each other: who differs from most is named
+    - trials: 500 synced writes of 2300 bytes below /var/lib, at most 8 s; a quarter of the free
+      memory, at most 1 GiB; do not run them on a control plane that is under load
+    - the record of each node is kept in the site's .appliance/hardware
+
+    Without NODE: all nodes. Example: appliance hardware qualify gpu1 gpu2 --report rack7.html
+    """
+    from appliance.workflows.hardware import qualify as workflow
+
+    connected = app.connect(site)
+    asked = workflow.asked_nodes(connected.site, nodes)
+    if report is not None:
+        _require_own(report)
+    trials = () if no_trials or by == "bmc" else workflow.TRIALS
+    reader, catalogue = reader_of(connected), catalogue_of(models)
+    found = workflow.qualify(asked, catalogue, reader, by, trials)
+    run = connected.run("hardware qualify")
+    who, now = f"{run.operator}@{run.host}", connected.clock.now()
+    workflow.keep(found, connected.documents(), who, now, __version__)
+    if report is not None:
+        _write(report, connected.site.name, found, who, now)
+    if output == "json":
+        _print_json(found)
+    else:
+        _show(found, report, every=every)
+    _require_pass(found)
+
+
+def _require_own(path: Path) -> None:
+    """Refuse to replace a file that is no report."""
+    if path.exists() and not _is_report(path):
+        raise Refused(f"{path} exists, and is no report", hint="name another: --report FILE")
+
+
+def _is_report(path: Path) -> bool:
+    """By its beginning alone; a device or a pipe is none, and may have no end."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(len(_BEGIN)) == _BEGIN
+
+
+def _write(path: Path, site: str, found: Sequence[Qualification], who: str, now: float) -> None:
+    from appliance.adapters.local.state_files import COMMITTABLE, replace_file
+    from appliance.model.checks.hardware.page import page
+
+    at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    replace_file(path.absolute(), page(site, found, who, at, __version__), mode=COMMITTABLE)
+
+
+def _print_json(found: Sequence[Qualification]) -> None:
+    from appliance.model.checks.hardware.record import plain
+
+    print_json({"nodes": [plain(one) for one in found]})
+
+
+def _show(found: Sequence[Qualification], report: Path | None, *, every: bool) -> None:
+    from appliance.model.checks.hardware.findings import Verdict
+    from appliance.model.checks.hardware.page import counted
+
+    for one in found:
+        show_warnings(f"{one.node}: {reason}" for reason in one.reading.reasons)
+    lines = [
+        (one.node, fact.verdict.value, fact.fact, fact.expected, fact.found, fact.action)
+        for one in found
+        for fact in one.findings
+        if every or fact.verdict != Verdict.PASS
+    ]
+    if lines:
+        columns = ("node", "verdict", "fact", "expected", "found", "what to do")
+        print_table(columns, lines, spare=("what to do",))
+    print_table(
+        ("node", "model", "serial", "verdict", "facts"),
+        [
+            (one.node, one.model, _serial(one), one.verdict.value, counted(one.findings))
+            for one in found
+        ],
+    )
+    if report is not None:
+        say(f"report: {report}")
+
+
+def _serial(one: Qualification) -> str:
+    machine = one.reading.machine
+    return (machine.identity.serial if machine else None) or "unknown"
+
+
+def _require_pass(found: Sequence[Qualification]) -> None:
+    """Raise for the first node that did not pass; a stand-in has nothing to pass."""
+    from appliance.model.checks.hardware.findings import Verdict
+
+    bad = [one for one in found if one.verdict in (Verdict.FAIL, Verdict.UNKNOWN)]
+    if not bad:
+        return
+    raise NotHealthy(
+        f"{bad[0].node}: {_sentence(bad[0])}",
+        hint=bad[0].findings[0].action
+        if bad[0].findings
+        else "test the connection: appliance status",
+        details=[f"{one.node}: {_sentence(one)}" for one in bad[1:]],
+    )
+
+
+def _sentence(one: Qualification) -> str:
+    if one.reading.machine is None:
+        return f"nothing was read: {'; '.join(one.reading.reasons)}"
+    first = one.findings[0]
+    more = sum(fact.verdict == first.verdict for fact in one.findings) - 1
+    beside = f" (and {more} more)" if more else ""
+    return f"{first.fact}: found {first.found}, expected {first.expected}{beside}"

@@ -1,0 +1,185 @@
+"""``appliance node image``: Ubuntu on bare servers, by their BMCs, many at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import AddressValueError, IPv4Address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.commands.install.scope import host_of
+from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Words
+from appliance.cli.options import (
+    Place,
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    yes_option,
+)
+from appliance.cli.screen.confirm import about_nodes, confirmed, tell
+from appliance.cli.screen.progress import progress
+from appliance.cli.screen.render import print_json
+from appliance.cli.screen.terminal import print_line
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.workflows.imaging.request import ImageResult
+
+MOST_AT_ONCE = 16
+_DOES = {
+    "done": "nothing to do",
+    "boot": "boot the installed system",
+    "install": "ERASE ITS DISK and install",
+    "refused": "refused",
+}
+
+
+def _address(_ctx: click.Context, _param: click.Parameter, value: str) -> IPv4Address:
+    """An IPv4 address of this machine."""
+    try:
+        return IPv4Address(value)
+    except AddressValueError:
+        raise click.BadParameter(f"{value!r} is not an IPv4 address") from None
+
+
+@click.command("image", short_help="Install Ubuntu on bare servers by their BMCs.")
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True, shell_complete=node_names)
+@click.option(
+    "--iso",
+    type=Place(dir_okay=False),
+    required=True,
+    help="The installer's ISO that the release names.",
+)
+@click.option(
+    "--address",
+    callback=_address,
+    required=True,
+    metavar="ADDRESS",
+    help="This machine's address, as the BMCs and the servers reach it.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default="any that is free",
+    help="The port to serve on.",
+)
+@click.option(
+    "--via",
+    type=Words(["media", "pxe"]),
+    default="media",
+    show_default=True,
+    help="media: the BMC's virtual CD; pxe: the network, for BMCs without one.",
+)
+@click.option("--interface", metavar="NAME", help="With pxe: this machine's interface in the LAN.")
+@click.option(
+    "--dhcp",
+    type=Words(["proxy", "listed"]),
+    default="proxy",
+    show_default=True,
+    help="With pxe: proxy: the LAN has a DHCP server; listed: answer the named servers alone.",
+)
+@click.option(
+    "--wipe",
+    metavar="SERIAL",
+    multiple=True,
+    help="Serial of a machine whose disk may be erased whatever is on it; may be repeated.",
+)
+@click.option(
+    "--at-once",
+    type=click.IntRange(1, MOST_AT_ONCE),
+    default=8,
+    show_default=True,
+    metavar="NUMBER",
+    help="How many servers at the same time.",
+)
+@changed_site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def image(
+    app: Application,
+    nodes: tuple[str, ...],
+    iso: Path,
+    address: IPv4Address,
+    port: int,
+    via: Any,
+    interface: str | None,
+    dhcp: Any,
+    wipe: tuple[str, ...],
+    at_once: int,
+    site: Path,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Install Ubuntu on bare servers by their BMCs, many at a time. ERASES one disk of each.
+
+    \b
+    - only the disk with the serial in host_vars is written; all on it is lost
+    - a server in use, or a disk that is not empty, is refused unless --wipe names its serial
+    - the network, the user and the SSH keys are the site's; no password works
+    - the first login expects the host key that the installer reported
+    - a server that fails is named and holds nobody up; the same command goes on with it
+
+    Example: appliance node image gpu1 gpu2 --iso ubuntu.iso --address 198.51.100.9 --dry-run
+    """
+    from appliance.cli.imaging import Serve, image_ports, image_request, image_session
+    from appliance.workflows.node.image import COMMAND, node_image
+
+    connected = app.connect(site)
+    for name in nodes:
+        host_of(connected.site, name)
+    run = connected.run(COMMAND)
+    serve = Serve(iso, address, port, via, interface, dhcp)
+    request = replace(
+        image_request(connected, nodes, run, wipe, via), at_once=at_once, dry_run=dry_run
+    )
+    ports = image_ports(connected, request.nodes, serve)
+
+    def confirm(found: ImageResult) -> bool:
+        about = about_nodes(connected.site, list(found.waiting))
+        return confirmed(yes, about, lambda: tell(_lines(found)))
+
+    with progress(plain=output == "json") as display:
+        session = image_session(connected, display, run)
+        done = node_image(request, session, ports, confirm)
+    if output == "json":
+        print_json(_as_json(done))
+        return
+    for line in _lines(done):
+        print_line(line)
+
+
+def _lines(found: ImageResult) -> list[str]:
+    """One line for each server: what is done to it, or what was."""
+    lines = []
+    for name, course in found.courses.items():
+        if name in found.seconds:
+            lines.append(f"{name}: installed and met, {found.seconds[name] / 60:.0f} min")
+            continue
+        machine = found.machines.get(name) or "unknown"
+        lines.append(f"{name} (serial {machine}): {_DOES[course.kind]}: {course.why}")
+        lines += [f"   hint: {refusal.hint}" for refusal in course.refusals[:1]]
+    return lines + [f"{name}: not reached: {why}" for name, why in found.failures.items()]
+
+
+def _as_json(found: ImageResult) -> dict[str, Any]:
+    return {
+        "nodes": [
+            {
+                "node": name,
+                "does": course.kind,
+                "why": course.why,
+                "serial": found.machines.get(name) or None,
+                "seconds": found.seconds.get(name),
+                "refusals": [refusal.sentence() for refusal in course.refusals],
+            }
+            for name, course in found.courses.items()
+        ],
+        "not_reached": dict(found.failures),
+    }

@@ -1,0 +1,145 @@
+"""Judges cards: GPUs with their PCIe links, and network ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from appliance.model.checks.hardware.expected import Expectation
+from appliance.model.checks.hardware.findings import Finding, failed, judged, noted, passed, unknown
+from appliance.model.checks.hardware.found import Gpu, Machine, Nic
+
+_RESEAT = "power off, reseat the card and its riser, and look at the slot's setting in the BIOS"
+_LOAD = "an idle GPU may slow its link: put load on it, then inspect it again"
+
+
+def gpus(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+    """The GPUs: how many, which, and how they are attached."""
+    most = wanted.most_gpus()
+    needed = wanted.carries_gpus or bool(wanted.model.reference.gpu_models)
+    if machine.gpus is None:
+        if most or needed:
+            yield unknown("gpus", _how_many(wanted), machine.why("gpus"), "inspect it again")
+        return
+    count = len(machine.gpus)
+    least = most if wanted.is_sxm and most else int(needed)
+    if most is not None or needed:
+        found = f"{count} GPUs on PCI"
+        good = count >= least and (most is None or count <= most)
+        yield judged("gpus", _how_many(wanted), found, _RESEAT, good=good)
+    for gpu in machine.gpus:
+        yield from _gpu(wanted, machine, gpu)
+
+
+def _how_many(wanted: Expectation) -> str:
+    most = wanted.most_gpus()
+    if most is None:
+        return "at least 1 GPU"
+    return f"{most} GPUs" if wanted.is_sxm else f"1 to {most} GPUs"
+
+
+def _gpu(wanted: Expectation, machine: Machine, gpu: Gpu) -> Iterator[Finding]:
+    fact, cards = f"gpu:{gpu.address}", wanted.cards()
+    known = wanted.card_of(gpu.pci_id)
+    if cards:
+        names = " or ".join(cards)
+        if gpu.pci_id is None:
+            why = machine.why(f"gpus.{gpu.address}.pci_id")
+            yield unknown(fact, names, why, "inspect it by the probe")
+        else:
+            found = f"{known[0] if known else 'a GPU that no file names'} ({gpu.pci_id})"
+            action = "compare the order with the card; a new card is one entry of hardware/gpus.yml"
+            yield judged(fact, names, found, action, good=known is not None and known[0] in cards)
+    yield _width(gpu, machine, known[1].link_width if known else None)
+    yield _speed(gpu, machine)
+    if gpu.above_4g is None:
+        why = machine.why(f"gpus.{gpu.address}.above_4g")
+        yield unknown(f"{fact}:above-4g", "a window above 4 GiB", why, "inspect it by the probe")
+    else:
+        found = "above 4 GiB" if gpu.above_4g else "below 4 GiB"
+        action = "switch Above 4G Decoding on in the BIOS"
+        yield judged(f"{fact}:above-4g", "a window above 4 GiB", found, action, good=gpu.above_4g)
+    if gpu.ecc_uncorrected is not None:
+        found = f"{gpu.ecc_uncorrected} uncorrected errors"
+        action = "reset the GPU; replace it if the errors come again"
+        yield judged(f"{fact}:ecc", "no errors", found, action, good=gpu.ecc_uncorrected == 0)
+
+
+def _width(gpu: Gpu, machine: Machine, by_card: int | None) -> Finding:
+    fact, most = f"gpu:{gpu.address}:width", by_card or gpu.max_link_width
+    path = f"gpus.{gpu.address}.link_width"
+    if most is None or gpu.link_width is None:
+        return unknown(fact, f"x{most or '?'}", machine.why(path), "inspect it by the probe")
+    if gpu.link_width >= most:
+        return passed(fact, f"x{most}", f"x{gpu.link_width}")
+    if gpu.busy:
+        return failed(fact, f"x{most}", f"x{gpu.link_width} under load", _RESEAT)
+    state = "idle" if gpu.busy is False else "not known to be under load"
+    return unknown(fact, f"x{most}", f"x{gpu.link_width}, {state}", _LOAD)
+
+
+def _speed(gpu: Gpu, machine: Machine) -> Finding:
+    fact, most = f"gpu:{gpu.address}:speed", gpu.max_link_gts
+    path = f"gpus.{gpu.address}.link_gts"
+    if most is None or gpu.link_gts is None:
+        return unknown(fact, f"{most or '?'} GT/s", machine.why(path), "inspect it by the probe")
+    expected, found = f"{most:g} GT/s", f"{gpu.link_gts:g} GT/s"
+    if gpu.link_gts >= most:
+        return passed(fact, expected, found)
+    if gpu.busy:
+        return failed(fact, expected, f"{found} under load", _RESEAT)
+    return unknown(fact, expected, f"{found}, not known to be under load", _LOAD)
+
+
+def nics(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+    """The delivered network cards: driver, and the speed of each port with a link."""
+    for one in wanted.model.reference.nics:
+        fact = f"nic:{one.model}"
+        expected = f"a link of {_gbit(one.speed_mbps)}"
+        if machine.nics is None:
+            yield unknown(fact, expected, machine.why("nics"), "inspect it by the probe")
+            continue
+        ports = [nic for nic in machine.nics if nic.driver in (None, one.driver)]
+        if not ports:
+            drivers = ", ".join(sorted({str(nic.driver) for nic in machine.nics})) or "none"
+            action = "reseat the card; check that the slot is on in the BIOS"
+            yield failed(fact, f"a card with driver {one.driver}", f"drivers: {drivers}", action)
+            continue
+        linked = [nic for nic in ports if nic.link]
+        if not linked:
+            unread = any(nic.link is None for nic in ports)
+            why = machine.why(f"nics.{ports[0].name}.link") if unread else ""
+            action = "plug in the cable, set the port up, and check the switch"
+            names = ", ".join(nic.name for nic in ports)
+            if unread:
+                yield unknown(fact, expected, why, "inspect it by the probe")
+            else:
+                yield failed(fact, expected, f"no link on {names}", action)
+        for nic in linked:
+            yield _link(machine, nic, one.speed_mbps)
+    yield from _recorded_ids(wanted, machine)
+
+
+def _link(machine: Machine, nic: Nic, least: int) -> Finding:
+    fact, expected = f"nic:{nic.name}", _gbit(least)
+    if nic.speed_mbps is None:
+        why = machine.why(f"nics.{nic.name}.speed_mbps")
+        return unknown(fact, expected, why, "inspect it by the probe")
+    action = "check cable, transceiver and the port of the switch"
+    if nic.most_mbps is not None and nic.most_mbps < least:
+        action = f"replace the card: its port can do {_gbit(nic.most_mbps)} only"
+    return judged(fact, expected, _gbit(nic.speed_mbps), action, good=nic.speed_mbps >= least)
+
+
+def _recorded_ids(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+    """The PCI ids of the ports, where a machine of the model was read."""
+    recorded = wanted.model.shows.nic_ids
+    if recorded is None or machine.nics is None:
+        return
+    seen = sorted(nic.pci_id for nic in machine.nics if nic.pci_id)
+    if seen and seen != sorted(recorded):
+        found = ", ".join(seen)
+        yield noted("nics", f"{found}; the recorded machine has {', '.join(recorded)}")
+
+
+def _gbit(mbps: int) -> str:
+    return f"{mbps / 1000:g} Gb/s"

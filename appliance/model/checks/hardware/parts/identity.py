@@ -1,0 +1,80 @@
+"""Judges which machine it is: model, board, serial number, CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from appliance.model.checks.hardware.expected import Expectation
+from appliance.model.checks.hardware.findings import Finding, judged, unknown
+from appliance.model.checks.hardware.found import Machine
+from appliance.model.state.facts.placeholders import told_serial
+
+_LEARN = "read it from such a machine: appliance hardware inspect NODE --write FOLDER"
+_ANOTHER = "check `hardware` in host_vars of this node, and the label on the machine"
+# Redfish names a CPU without its vendor.
+_VENDORS = {"intel": ("intel", "xeon"), "amd": ("amd", "epyc")}
+
+
+def model(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+    """The DMI strings of the model; what was never read from one is not verified."""
+    recorded, seen = wanted.model.dmi, machine.identity
+    name = f"{wanted.model.vendor} {wanted.model.product}"
+    if recorded.vendor is None or recorded.product is None:
+        found = f"{seen.vendor or '?'} {seen.product or '?'}"
+        yield unknown("model", name, f"model not verified: no machine was read; {found}", _LEARN)
+    elif seen.vendor is None or seen.product is None:
+        why = machine.why("identity.product" if seen.vendor else "identity.vendor")
+        yield unknown("model", name, why, "inspect it as root, or by its BMC")
+    else:
+        pair = (f"{recorded.vendor} {recorded.product}", f"{seen.vendor} {seen.product}")
+        yield judged("model", *pair, _ANOTHER, good=pair[0] == pair[1])
+    if board := wanted.model.shows.board:
+        if seen.board is None:
+            yield unknown("board", board, machine.why("identity.board"), "inspect it by the probe")
+        else:
+            yield judged("board", board, seen.board, _ANOTHER, good=board == seen.board)
+
+
+def serial(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+    """A serial number that tells this machine from others."""
+    told, expected = told_serial(machine.identity.serial), "a serial number of its own"
+    if machine.identity.serial is None:
+        why = machine.why("identity.serial")
+        yield unknown("serial", expected, why, "inspect it as root, or by its BMC")
+    else:
+        action = "have the vendor's tool write the serial number into the firmware"
+        yield judged("serial", expected, machine.identity.serial, action, good=told is not None)
+
+
+def cpus(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+    """Number, vendor and model of the CPUs."""
+    platform, reference = wanted.model.platform, wanted.model.reference
+    count = reference.cpus or platform.cpu_sockets
+    if machine.cpus is None:
+        if count or reference.cpu_model:
+            yield unknown("cpus", f"{count or '?'} CPUs", machine.why("cpus"), "inspect it again")
+        return
+    if count:
+        found = f"{len(machine.cpus)} CPUs"
+        action = "reseat the missing CPU, and look for bent pins"
+        yield judged("cpus", f"{count} CPUs", found, action, good=len(machine.cpus) == count)
+    for cpu in machine.cpus:
+        expected = reference.cpu_model or (platform.cpu_vendor or "").upper()
+        if not expected:
+            continue
+        if cpu.model is None:
+            why = machine.why(f"cpus.{cpu.socket}.model")
+            yield unknown(f"cpu:{cpu.socket}", expected, why, "inspect it again")
+            continue
+        good = _is_named(reference.cpu_model, cpu.model) and _is_of(platform.cpu_vendor, cpu.model)
+        action = "compare the order with the delivered CPU"
+        yield judged(f"cpu:{cpu.socket}", expected, cpu.model, action, good=good)
+
+
+def _is_named(wanted: str | None, seen: str) -> bool:
+    words = seen.replace("(R)", " ").replace("(TM)", " ").lower().split()
+    return wanted is None or all(word in words for word in wanted.lower().split())
+
+
+def _is_of(vendor: str | None, seen: str) -> bool:
+    return vendor is None or any(word in seen.lower() for word in _VENDORS[vendor])

@@ -1,0 +1,116 @@
+"""What was read of one node's hardware, by its probe and by its BMC, and its judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from appliance.model.checks.hardware.expected import Expectation
+from appliance.model.checks.hardware.findings import (
+    Finding,
+    Verdict,
+    failed,
+    overall,
+    passed,
+    worst_first,
+)
+from appliance.model.checks.hardware.found import Machine, together
+from appliance.model.checks.hardware.outliers import outliers
+from appliance.model.checks.hardware.qualification import qualify
+from appliance.model.state.facts.placeholders import told_serial
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One node.
+
+    Attributes:
+        probe: what the probe reported, or why it did not; None if it was not asked.
+        bmc: likewise of the BMC.
+    """
+
+    probe: Machine | str | None = None
+    bmc: Machine | str | None = None
+
+    @property
+    def machine(self) -> Machine | None:
+        """Both reports as one, the probe's facts first; None if neither answered."""
+        told = [one for one in (self.probe, self.bmc) if isinstance(one, Machine)]
+        if len(told) == 2:
+            return together(*told)
+        return told[0] if told else None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why what was asked did not answer."""
+        return tuple(one for one in (self.probe, self.bmc) if isinstance(one, str))
+
+    def same_machine(self) -> Iterator[Finding]:
+        """Whether probe and BMC speak of one machine."""
+        if not isinstance(self.probe, Machine) or not isinstance(self.bmc, Machine):
+            return
+        inside, outside = (told_serial(one.identity.serial) for one in (self.probe, self.bmc))
+        if inside is None or outside is None:
+            return
+        action = "correct bmc_address or bmc_system in host_vars of this node"
+        if inside == outside:
+            yield passed("bmc:serial", inside, outside)
+        else:
+            yield failed("bmc:serial", inside, outside, action)
+
+
+@dataclass(frozen=True)
+class Qualification:
+    """The judgement of one node.
+
+    Attributes:
+        findings: the worst first; empty where nothing was read, or the model is a stand-in.
+    """
+
+    node: str
+    model: str
+    reading: Reading
+    findings: tuple[Finding, ...] = ()
+    standin: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the machine; a stand-in passes, because nothing is expected of it."""
+        if self.reading.machine is None:
+            return Verdict.UNKNOWN
+        return Verdict.NOTE if self.standin else overall(self.findings)
+
+
+def qualifications(
+    readings: Mapping[str, Reading], wanted: Mapping[str, Expectation]
+) -> tuple[Qualification, ...]:
+    """Judge each node against its model, and against the other nodes of the model.
+
+    Args:
+        readings: node -> what was read.
+        wanted: node -> what is expected.
+    """
+    machines = {
+        node: (wanted[node].name, machine)
+        for node, reading in readings.items()
+        if (machine := reading.machine) is not None and not wanted[node].model.standin
+    }
+    odd = outliers(machines)
+    return tuple(
+        Qualification(
+            node,
+            wanted[node].name,
+            reading,
+            worst_first(
+                (
+                    *qualify(wanted[node], machines[node][1]),
+                    *reading.same_machine(),
+                    *odd[node],
+                )
+            )
+            if node in machines
+            else (),
+            standin=wanted[node].model.standin,
+        )
+        for node, reading in readings.items()
+    )

@@ -1,0 +1,85 @@
+"""What a machine of a model shows and how it has to be set; None until read from a machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ReadFrom(_Data):
+    """The machine that was read; ``appliance hardware inspect --write`` fills it in."""
+
+    serial: str | None = None
+    day: str
+    """ISO 8601."""
+    by: Literal["probe", "redfish"]
+    tool_version: str
+
+
+class Shows(_Data):
+    """What a machine of the model shows; nobody fills it in by hand."""
+
+    board: str | None = None
+    dimm_slots: tuple[str, ...] | None = None
+    """Names of all slots, in the order of the firmware."""
+    dimms_in: tuple[str, ...] | None = None
+    """Names of the slots that hold a module as delivered."""
+    gpu_ids: tuple[str, ...] | None = None
+    """vendor:device of each GPU, sorted."""
+    nic_ids: tuple[str, ...] | None = None
+    """vendor:device of each port of a network card on PCI, sorted."""
+    read_from: ReadFrom | None = None
+
+
+class FirmwareMinimum(_Data):
+    """The oldest version that may be delivered."""
+
+    part: Literal["bios", "bmc"]
+    least: str
+
+
+class Wanted(_Data):
+    """How a machine of the model has to be set; None: no rule, the found value is a note."""
+
+    firmware: tuple[FirmwareMinimum, ...] = ()
+    secure_boot: bool | None = None
+    iommu: bool | None = None
+    numa_nodes: int | None = Field(default=None, ge=1)
+    power_profile: str | None = None
+    virtualisation: bool | None = None
+    bios: dict[str, str | bool | int] = {}
+    """Redfish's name of a BIOS attribute -> its value."""
+
+
+class GpuCard(_Data):
+    """One GPU of hardware/gpus.yml."""
+
+    form: Literal["double_width", "single_width", "sxm"]
+    pci_ids: tuple[str, ...]
+    """vendor:device; several where the name stands for several cards."""
+    memory_gib: int | None = None
+    link_width: int | None = None
+    """Lanes; None: what the card itself says it can do."""
+    source: str
+
+
+class ConfiguredServer(_Data):
+    """One line of a configuration."""
+
+    hardware: str
+    """A model, as vendor/model."""
+    count: int = Field(ge=1)
+    role: str
+
+
+class Configuration(_Data):
+    """One configuration of hardware/configurations.yml."""
+
+    purpose: str
+    servers: tuple[ConfiguredServer, ...]
+    source: str

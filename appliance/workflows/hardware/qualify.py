@@ -1,0 +1,121 @@
+"""Read the hardware of nodes by probe and BMC, compare it with their models, keep the record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from appliance.errors import ConfigError
+from appliance.model.checks.hardware.expected import Expectation
+from appliance.model.checks.hardware.reading import Qualification, Reading, qualifications
+from appliance.model.checks.hardware.record import document_of, record
+from appliance.model.site import groups
+from appliance.model.site.files.diagnostics import did_you_mean
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.facts.hardware_models import HardwareModel
+    from appliance.model.state.facts.hardware_shown import GpuCard
+    from appliance.workflows.session.local_ports import Documents
+
+Way = Literal["probe", "bmc", "both"]
+# What `qualify` measures beyond reading: writes that are synced, and a part of the free memory.
+TRIALS = ("fsync", "memory")
+
+
+class HardwareReader(Protocol):
+    """Reads hardware of nodes."""
+
+    def read(
+        self, nodes: Sequence[Node], way: Way, trials: Collection[str] = ()
+    ) -> Mapping[str, Reading]:
+        """Node -> what was read; all nodes at the same time, in the order that was asked.
+
+        Never raises for a node or a BMC: why it did not answer is in the reading.
+        """
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The hardware that this installation knows.
+
+    Attributes:
+        models: by vendor/model.
+        gpus: by name.
+    """
+
+    models: Mapping[str, HardwareModel]
+    gpus: Mapping[str, GpuCard]
+
+
+def asked_nodes(site: Site, names: Sequence[str]) -> tuple[Node, ...]:
+    """The nodes of these names; without names, all that are cluster members.
+
+    Raises:
+        ConfigError: the inventory has no such node.
+    """
+    by_name = {node.name: node for node in site.nodes}
+    for name in names:
+        if name not in by_name:
+            raise ConfigError(
+                f"the inventory has no node {name!r}; {did_you_mean(name, by_name)}",
+                hint="list the nodes: appliance site inventory",
+            )
+    return tuple(by_name[name] for name in dict.fromkeys(names)) or site.nodes
+
+
+def expectations(nodes: Sequence[Node], catalogue: Catalogue) -> Mapping[str, Expectation]:
+    """Node -> what is expected of it.
+
+    Raises:
+        ConfigError: a node names no model, or one that no file describes.
+    """
+    found = {}
+    for node in nodes:
+        model = catalogue.models.get(node.hardware or "")
+        if model is None or node.hardware is None:
+            what = f"the unknown model {node.hardware!r}" if node.hardware else "no model"
+            raise ConfigError(
+                f"{node.name}: its host_vars name {what}",
+                hint=f"write `hardware: VENDOR/MODEL` into host_vars/{node.name}.yml; "
+                "list the models: appliance hardware list",
+            )
+        found[node.name] = Expectation(
+            node.hardware,
+            model,
+            catalogue.gpus,
+            carries_etcd=groups.CONTROL_PLANE in node.groups,
+            carries_gpus=groups.GPU_WORKERS in node.groups,
+        )
+    return found
+
+
+def qualify(
+    nodes: Sequence[Node],
+    catalogue: Catalogue,
+    reader: HardwareReader,
+    way: Way,
+    trials: Collection[str] = TRIALS,
+) -> tuple[Qualification, ...]:
+    """Read and judge these nodes; changes nothing on them.
+
+    Raises:
+        ConfigError: a node names no model, or one that no file describes.
+    """
+    wanted = expectations(nodes, catalogue)
+    return qualifications(reader.read(nodes, way, trials), wanted)
+
+
+def keep(
+    found: Sequence[Qualification], documents: Documents, by: str, now: float, tool_version: str
+) -> tuple[str, ...]:
+    """Keep the record of each node that was read; returns the names of the documents."""
+    at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    kept = []
+    for one in found:
+        if one.reading.machine is not None:
+            documents.keep(document_of(one.node), record(one, by, at, tool_version))
+            kept.append(document_of(one.node))
+    return tuple(kept)

@@ -1,0 +1,260 @@
+"""The course of one server: medium, one boot from it, its installer's reports, the first login.
+
+It runs in a thread of its own and speaks of its server alone. Every wait has an end: the node's
+deadline. What must not be here: which servers, and whether they may be installed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from appliance.errors import (
+    ApplianceError,
+    BmcRefused,
+    Interrupted,
+    NodeUnreachable,
+    StepNotVerified,
+)
+from appliance.model.node.imaging.batch import Note
+from appliance.model.node.imaging.wipe import differences
+
+if TYPE_CHECKING:
+    from appliance.model.node.imaging.batch import Course
+    from appliance.model.node.imaging.image import NodeImage
+    from appliance.model.site.settings import Node
+    from appliance.workflows.imaging.ports import (
+        FirstContact,
+        Notes,
+        ServedBatch,
+    )
+    from appliance.workflows.node.driving import BmcDriver, DrivenBmc
+    from appliance.workflows.session.ports import Clock, Nodes
+
+Via = Literal["media", "pxe"]
+# How often what a BMC is asked for is tried, from the medium to power on.
+TRIES: Final = 3
+BETWEEN_TRIES_SECONDS: Final = 15.0
+POLL_SECONDS: Final = 5.0
+# An installer goes off by itself; a machine that stays on after its last report is cut.
+OFF_SECONDS: Final = 180.0
+# A machine that is off, and whose installer reported nothing, for so long: nothing was installed.
+LOST_SECONDS: Final = 60.0
+_TRIED_AGAIN: Final = (BmcRefused, StepNotVerified, NodeUnreachable)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What a course is given.
+
+    Attributes:
+        say: node and what it does now; called from many threads.
+        stop: set once the operator wants no further step.
+    """
+
+    driver: BmcDriver
+    served: ServedBatch
+    contact: FirstContact
+    notes: Notes
+    nodes: Nodes
+    clock: Clock
+    say: Callable[[str, str], None]
+    stop: threading.Event
+
+
+@dataclass(frozen=True)
+class Target:
+    """One server.
+
+    Attributes:
+        node: of the site.
+        image: what it becomes.
+        course: what is done to it.
+        machine: the serial that its BMC reported when the course was decided.
+        operating_system: that is expected afterwards.
+        url: of the medium; empty with PXE.
+        seconds: what it may take in all.
+    """
+
+    node: Node
+    image: NodeImage
+    course: Course
+    machine: str
+    operating_system: str
+    url: str
+    seconds: float
+
+
+class NodeCourse:
+    """One server, from where it is to its verified first login."""
+
+    def __init__(self, target: Target, ports: Ports) -> None:
+        self._target, self._node, self._ports = target, target.node, ports
+        self._end = ports.clock.monotonic() + target.seconds
+
+    def run(self) -> None:
+        """From where the server is to its verified first login.
+
+        Raises:
+            ApplianceError: why it is not installed.
+            Interrupted: the operator wants no further step.
+        """
+        host_key = self._target.course.host_key
+        with self._ports.driver.open(self._node) as bmc:
+            if not host_key:
+                # A disk that may be wiped now may be wiped by the run that goes on with this one.
+                self._keep(writing=self._target.course.wipe)
+                self._several_times(lambda: self._start(bmc))
+                host_key = self._follow(bmc)
+                self._keep(writing=True, host_key=host_key)
+            self._several_times(lambda: self._boot(bmc))
+        self._meet(host_key)
+        self._verify()
+        self._ports.notes.drop(self._node.name)
+
+    def _start(self, bmc: DrivenBmc) -> None:
+        """Boot from the medium, or from the network, once."""
+        found = bmc.machine()
+        if found.serial != self._target.machine:
+            raise ApplianceError(
+                f"{self._node.name}: its BMC now reports the serial {found.serial}, "
+                f"not {self._target.machine}",
+                hint="look which machine the address in host_vars is of",
+            )
+        self._say("power off")
+        bmc.power("cut")
+        if self._target.url:
+            self._say("insert the medium")
+            bmc.insert(self._target.url)
+        bmc.boot_once("cd" if self._target.url else "pxe")
+        self._say("power on")
+        bmc.power("on")
+
+    def _follow(self, bmc: DrivenBmc) -> str:
+        """Wait for the installer's last report; the host key in it."""
+        said, off_since, noted = "", None, False
+        self._say("wait for the installer")
+        while True:
+            heard = self._ports.served.heard(self._node.name)
+            if heard.failure:
+                raise StepNotVerified(
+                    f"{self._node.name}: its installer stopped: {heard.failure}",
+                    hint="see its console; then run the same command again",
+                )
+            if heard.host_key:
+                return heard.host_key
+            if heard.writes and not noted and not self._target.course.wipe:
+                noted = True
+                self._keep(writing=True)
+            if heard.last and heard.last != said:
+                said = heard.last
+                self._say(said)
+            off_since = self._off_since(bmc, off_since)
+            last = f"its last report: {said}" if said else "it reported nothing"
+            self._wait(f"its installer is not at its end; {last}")
+
+    def _off_since(self, bmc: DrivenBmc, since: float | None) -> float | None:
+        """Since when the machine is off, though its installer is not at its end.
+
+        Raises:
+            StepNotVerified: for too long.
+        """
+        now = self._ports.clock.monotonic()
+        try:
+            off = bmc.machine().power == "Off"
+        except NodeUnreachable:
+            return since
+        if not off:
+            return None
+        if since is not None and now - since >= LOST_SECONDS:
+            raise StepNotVerified(
+                f"{self._node.name}: it went off, and its installer reported no end",
+                hint="see its console; then run the same command again",
+            )
+        return now if since is None else since
+
+    def _boot(self, bmc: DrivenBmc) -> None:
+        """Boot the installed system from its disk, without the medium."""
+        self._say("wait until the installer is off")
+        off_until = self._ports.clock.monotonic() + OFF_SECONDS
+        while not self._target.course.host_key and bmc.machine().power != "Off":
+            if self._ports.clock.monotonic() >= off_until:
+                break
+            self._wait("it does not go off")
+        bmc.power("cut")
+        self._say("eject the medium")
+        bmc.eject()
+        bmc.clear_boot()
+        self._say("boot the installed system")
+        bmc.power("on")
+
+    def _meet(self, host_key: str) -> None:
+        self._say("wait for the first login")
+        while why := self._ports.contact.meet(self._node, host_key):
+            self._wait(f"no first login: {why}")
+
+    def _verify(self) -> None:
+        """Read it with the probe: it is what was asked for.
+
+        Raises:
+            StepNotVerified: it differs.
+        """
+        self._say("read it with the probe")
+        while True:
+            look = self._ports.nodes.look([self._node])
+            facts = look.node_facts.get(self._node.name)
+            if facts is not None:
+                break
+            why = look.faults[0].reason if look.faults else "no answer"
+            self._wait(f"the probe was not read: {why}")
+        left = differences(self._target.image, facts, self._target.operating_system)
+        if left:
+            raise StepNotVerified(f"{self._node.name}: installed, but {left[0]}", details=left[1:])
+
+    def _several_times(self, work: Callable[[], None]) -> None:
+        """Try again what a BMC may do the next time.
+
+        Raises:
+            ApplianceError: as the last try did.
+        """
+        for left in range(TRIES - 1, -1, -1):
+            try:
+                work()
+            except _TRIED_AGAIN as error:
+                if not left:
+                    raise
+                self._say(f"again: {error.message}")
+                self._pause(BETWEEN_TRIES_SECONDS, error.message)
+            else:
+                return
+
+    def _wait(self, why: str) -> None:
+        self._pause(POLL_SECONDS, why)
+
+    def _pause(self, seconds: float, why: str) -> None:
+        """Wait a moment.
+
+        Raises:
+            StepNotVerified: the server's time is over.
+            Interrupted: the operator wants no further step.
+        """
+        if self._ports.stop.is_set():
+            raise Interrupted(f"{self._node.name}: interrupted: {why}")
+        if self._ports.clock.monotonic() >= self._end:
+            minutes = round(self._target.seconds / 60)
+            raise StepNotVerified(
+                f"{self._node.name}: not done after {minutes} minutes: {why}",
+                hint="see its console; then run the same command again",
+            )
+        self._ports.clock.sleep(seconds)
+
+    def _say(self, what: str) -> None:
+        self._ports.say(self._node.name, what)
+
+    def _keep(self, *, writing: bool = False, host_key: str = "") -> None:
+        """Keep what another run needs to know, should this one end here."""
+        disk = self._target.image.disk_serial
+        note = Note(self._target.machine, disk, writing, host_key)
+        self._ports.notes.keep(self._node.name, note)

@@ -1,0 +1,70 @@
+"""Machines that were made up as data: one that is as it should be, and changes to it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from appliance.adapters.local.hardware_models import load_gpus, load_hardware
+from appliance.model.checks.hardware.expected import Expectation
+from appliance.model.checks.hardware.found import Machine, check_machine
+
+DATA = Path(__file__).parents[2] / "data" / "hardware"
+MODEL = "acme/x1"
+_NAMES = ("slot", "address", "name", "socket")
+
+
+@cache
+def expectation(*, etcd: bool = True, gpus: bool = True) -> Expectation:
+    """What a machine of the made-up model is compared with."""
+    model = load_hardware(DATA / "models")[MODEL]
+    return Expectation(MODEL, model, load_gpus(), carries_etcd=etcd, carries_gpus=gpus)
+
+
+def document(change: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The machine that is as it should be, with changes: path -> value."""
+    found: dict[str, Any] = copy.deepcopy(_as_it_should_be())
+    for path, value in (change or {}).items():
+        for gone in value if path == "gone" else ():
+            part, _, name = gone.partition(".")
+            found[part].remove(_item(found[part], name))
+        if path != "gone":
+            _set(found, path, value)
+    return found
+
+
+@cache
+def _as_it_should_be() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DATA / "machine.yml").read_text(encoding="utf-8"))
+    return found
+
+
+def machine(change: Mapping[str, Any] | None = None) -> Machine:
+    """The same, read."""
+    return check_machine(document(change))
+
+
+def _set(found: dict[str, Any], path: str, value: Any) -> None:
+    part, _, rest = path.partition(".")
+    if not rest:
+        found[part] = value
+    elif isinstance(found[part], dict):
+        found[part][rest] = value
+    else:
+        names = [name for item in found[part] for key in _NAMES if (name := item.get(key))]
+        name = next(name for name in names if rest == name or rest.startswith(f"{name}."))
+        item = _item(found[part], name)
+        if rest == name:
+            item.clear()
+            item.update(value)
+        else:
+            item[rest.removeprefix(f"{name}.")] = value
+
+
+def _item(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(item for item in items if name in (item.get(key) for key in _NAMES))
