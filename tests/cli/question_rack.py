@@ -56,6 +56,7 @@ class Rack(Converged):
         self.batches: list[Any] = []
         self.done: list[str] = []
         self.dead: set[str] = set()
+        self.after_patch: dict[str, Any] = {}
         self.fail_on: dict[str, Any] = {}
 
     @property
