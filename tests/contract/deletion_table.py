@@ -55,8 +55,7 @@ from tests.contract.deletion_evidence import (
     UNFINISHED,
     UNUSED_DOCKER,
     WRITE,
-    Places,
-)
+)  # fmt: skip
 
 PLACES: Final[Places] = {
     "appliance/adapters/control_plane/archive.py": {"module: shell rm -": (TEMPORARY, 2)},

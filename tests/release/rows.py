@@ -57,8 +57,8 @@ ROWS = (
     Row(
         "fuzz",
         "20,000 inputs at each border with a free seed: no traceback, no change elsewhere",
-        ("tests/fuzz", "tests/unit/facts"),
-        (*PACKAGE, "tests/fuzz", "tests/unit/facts"),
+        ("tests/fuzz", "tests/unit/facts", "tests/unit/support"),
+        (*PACKAGE, "tests/fuzz", "tests/unit/facts", "tests/unit/support"),
         figures=True,
     ),
     Row(
