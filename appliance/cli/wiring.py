@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
-    from appliance.workflows.node.driving import BmcDriver
+    from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.ports import (
         Bmcs,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Notes,
         ServedBatch,
     )
-    from appliance.workflows.node.driving import BmcDriver, DrivenBmc
+    from appliance.workflows.node.maintenance.driving import BmcDriver, DrivenBmc
     from appliance.workflows.session.ports import Clock, Nodes
 
 Via = Literal["media", "pxe"]

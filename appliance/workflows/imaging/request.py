@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from appliance.model.state.plan import Refusal
     from appliance.workflows.imaging.course import Via
     from appliance.workflows.imaging.ports import FirstContact, Notes, Serving
-    from appliance.workflows.node.driving import BmcDriver
+    from appliance.workflows.node.maintenance.driving import BmcDriver
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
     from appliance.model.control.lock import LockVerdict
-    from appliance.workflows.node.driving import BmcDriver
+    from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.session import Session
 
 COMMAND = "node power"

@@ -13,7 +13,7 @@ from appliance.workflows.node.baselines import read_passport
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
-    from appliance.workflows.node.driving import BmcDriver
+    from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.session import Session
 
 
