@@ -103,6 +103,8 @@ class NodeCourse:
         """
         host_key = self._target.course.host_key
         with self._ports.driver.open(self._node) as bmc:
+            if self._ports.stop.is_set():
+                raise Interrupted(f"{self._node.name}: its BMC answered after the command ended")
             if not host_key:
                 # A disk that may be wiped now may be wiped by the run that goes on with this one.
                 self._keep(writing=self._target.course.wipe)
