@@ -55,6 +55,7 @@ from tests.contract.deletion_evidence import (
     UNFINISHED,
     UNUSED_DOCKER,
     WRITE,
+    Places,
 )  # fmt: skip
 
 PLACES: Final[Places] = {

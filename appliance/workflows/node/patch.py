@@ -34,8 +34,13 @@ from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.install import InstallRequest, install
-from appliance.workflows.node.patching.look import PatchRequest, PatchResult, etcd_gates, look
-from appliance.workflows.node.patching.services import lacking
+from appliance.workflows.node.patch_look import (
+    PatchRequest,
+    PatchResult,
+    etcd_gates,
+    lacking,
+    look,
+)
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder

@@ -15,7 +15,7 @@ from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
 from appliance.model.state.desired import Desired
 from appliance.workflows.node.patch import node_patch
-from appliance.workflows.node.patching.look import PatchRequest, PatchResult
+from appliance.workflows.node.patch_look import PatchRequest, PatchResult
 from tests import samples
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, run
 from tests.sessions import fake_session

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from appliance.model.patch.node import NodePatch
     from appliance.model.patch.plan import PatchStep
     from appliance.model.site.settings import Site
-    from appliance.workflows.node.patching.look import PatchResult
+    from appliance.workflows.node.patch_look import PatchResult
 
 MOST_AT_ONCE = 50
 # How many packages of a node are named before the rest is counted; JSON has every one.
@@ -96,7 +96,7 @@ def patch(
     from appliance.cli.site_session import PAUSES
     from appliance.model.patch.plan import PatchOptions, patched_nodes
     from appliance.workflows.node.patch import COMMAND, node_patch
-    from appliance.workflows.node.patching.look import PatchRequest
+    from appliance.workflows.node.patch_look import PatchRequest
 
     connected = app.connect(site, bundle)
     patched = patched_nodes(connected.site)

@@ -21,7 +21,7 @@ from appliance.model.patch.plan import (
 from appliance.model.patch.state import NodeState, NoState
 from appliance.model.patch.window import Durations
 from appliance.model.plan.judging import judge
-from appliance.model.plan.steps import BY_NAME
+from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Observed
@@ -187,4 +187,28 @@ def _of_forecasts(request: PatchRequest, forecasts: Mapping[str, Forecast]) -> t
             concern.severity == "blocks"
             or (concern.severity == "refuses" and not request.allow_outage)
         )
+    )
+
+
+def lacking(desired: Desired, session: Session, known: Observed) -> tuple[str, ...]:
+    """A sentence for each post-condition of an install that the services node does not meet.
+
+    Args:
+        desired: the site.
+        session: the ports of the site.
+        known: an earlier look; the services node and the control planes are looked at again.
+    """
+    site = desired.site
+    node = site.services_node
+    look = session.nodes.look(list(dict.fromkeys([node, *site.control_plane])))
+    if silent := [fault.reason for fault in look.faults if fault.node == node.name]:
+        return tuple(silent)
+    facts = {**known.node_facts, **look.node_facts}
+    observed = Observed(facts, session.cluster.read(facts), look.faults)
+    only = frozenset({node.name})
+    return tuple(
+        sentence
+        for step in INSTALL
+        if node in step.nodes(site)
+        for sentence in judge(step, desired, observed, only).sentences()
     )

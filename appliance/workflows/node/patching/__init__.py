@@ -1,1 +1,0 @@
-"""What `node patch` looks at, and the services that it leaves as it found them."""
