@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from appliance.model.node.imaging.pxe import Dhcp
     from appliance.model.state.journal import Run
     from appliance.workflows.imaging.course import Via
-    from appliance.workflows.imaging.request import ImagePorts, ImageRequest
+    from appliance.workflows.imaging.request import ImageRequest
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
 
@@ -45,8 +45,10 @@ class Serve:
     dhcp: Dhcp = "proxy"
 
 
-def image_ports(connected: SiteSession, names: Sequence[str], serve: Serve) -> ImagePorts:
-    """The ports of the workflow; the ISO is checked here, before anything is changed.
+def with_imaging(
+    session: Session, connected: SiteSession, names: Sequence[str], serve: Serve
+) -> Session:
+    """The session with what imaging needs; the ISO is checked here, before anything is changed.
 
     Raises:
         ConfigError: the ISO is not the release's, or PXE cannot be served from here.
@@ -57,7 +59,6 @@ def image_ports(connected: SiteSession, names: Sequence[str], serve: Serve) -> I
     from appliance.adapters.imaging.programs import installer_programs
     from appliance.adapters.imaging.serving import HttpServing, Medium
     from appliance.workflows.imaging.looking import images_of
-    from appliance.workflows.imaging.request import ImagePorts
 
     installer = installer_of(connected)
     images = images_of(connected.site, names)
@@ -65,11 +66,12 @@ def image_ports(connected: SiteSession, names: Sequence[str], serve: Serve) -> I
     require_iso(serve.iso, installer.layout, installer.sha256)
     state = connected.site.state_directory
     medium = Medium(serve.iso, installer.layout, state / FOLDER / "media")
-    return ImagePorts(
-        connected.bmc_driver(),
-        HttpServing(serve.address, serve.port, medium, installer_programs(), pxe),
-        HostKeyContact(connected.site),
-        NoteFiles(state),
+    return replace(
+        session,
+        driver=connected.bmc_driver(),
+        serving=HttpServing(serve.address, serve.port, medium, installer_programs(), pxe),
+        contact=HostKeyContact(connected.site),
+        notes=NoteFiles(state),
     )
 
 

@@ -19,7 +19,7 @@ from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, arc
 from appliance.model.state.observed import Fault
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
-from appliance.workflows.imaging.request import ImagePorts
+from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli import faked_site
 from tests.fake_bmcs import FakeDriver
@@ -272,10 +272,10 @@ def can_be_imaged(rack: Rack) -> None:
     rack.desired = replace(rack.desired, site=replace(site, settings=settings, nodes=nodes))
 
 
-def image_ports(rack: Rack) -> ImagePorts:
-    """The adapters of node image; an installer that is at its end at once."""
+def with_imaging(session: Session, rack: Rack) -> Session:
+    """With what node image needs; an installer that is at its end at once."""
     fake: Any = _Installs()
-    return ImagePorts(rack.driver, fake, fake, fake)
+    return replace(session, driver=rack.driver, serving=fake, contact=fake, notes=fake)
 
 
 class _Installs:

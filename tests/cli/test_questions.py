@@ -33,11 +33,11 @@ from tests.cli.question_rack import (
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
-    image_ports,
     in_maintenance,
     is_off,
     lacks_updates,
     loose,
+    with_imaging,
 )
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
@@ -105,7 +105,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(Application, "asks_for_access", lambda *_: True)
     monkeypatch.setattr(control_host, "present", frozenset)
-    monkeypatch.setattr("appliance.cli.imaging.image_ports", lambda *_: image_ports(found))
+    monkeypatch.setattr(
+        "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
+    )
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)
     monkeypatch.setattr(jumpboxes, "researchers", lambda *_: (ADA,))
     monkeypatch.setattr(playbooks, "AnsiblePlaybooks", lambda *_: found)

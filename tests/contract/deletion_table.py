@@ -8,55 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
+# isort: off
+# fmt: off
 from tests.contract.deletion_evidence import (
-    ARCHIVES,
-    ASIDE,
-    CACHE,
-    CONTAINER,
-    CREDENTIALS,
-    DELTA,
-    DIGEST,
-    EMPTIED,
-    EVICTION,
-    HALF,
-    HELM,
-    IMAGING,
-    JOINED,
-    KEPT,
-    LABEL,
-    LAUNCHER,
-    LEFTOVERS,
-    LINK,
-    LISTED,
-    LOCK,
-    MEMBER,
-    MIRROR,
-    MOUNT,
-    NGINX,
-    NODE_AND_TOKEN,
-    NODE_OBJECT,
-    NOTE,
-    OPERANDS,
-    OUR_LOGIN,
-    PLACED,
-    POLICY,
-    PROOF,
-    PROVEN,
-    QUORUM,
-    ROLE,
-    SEED,
-    SERVED,
-    SHA,
-    SOCKET,
-    STANDIN,
-    STATE,
-    TEMPORARY,
-    TRIAL,
-    UNFINISHED,
-    UNUSED_DOCKER,
-    WRITE,
-    Places,
-)  # fmt: skip
+    ARCHIVES, ASIDE, CACHE, CONTAINER, CREDENTIALS, DELTA, DIGEST, EMPTIED, EVICTION, HALF,
+    HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER, MIRROR,
+    MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
+    PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
+    UNFINISHED, UNUSED_DOCKER, WRITE, Places,
+)
+# fmt: on
+# isort: on
 
 PLACES: Final[Places] = {
     "appliance/adapters/control_plane/archive.py": {"module: shell rm -": (TEMPORARY, 2)},

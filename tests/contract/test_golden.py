@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from appliance.adapters.local.hardware_models import load_hardware
 from tests import golden
 from tests.site_cases import case_names
 
@@ -36,6 +37,9 @@ def _allowed(path: Path) -> set[str]:
         return _words(golden.ROOT / "tests" / "terminal" / f"test_{path.stem}.py")
     if folder == "rehearsal":
         return _words(golden.ROOT / "tests" / "unit" / "rehearsal" / f"test_{path.stem}.py")
+    if folder == "imaging":
+        cases = set(load_hardware()) if path.stem == "seeds" else set()
+        return cases | _words(golden.ROOT / "tests" / "unit" / "imaging" / f"test_{path.stem}.py")
     if folder in CASES:
         cases = yaml.safe_load((DATA / CASES[folder] / f"{path.stem}.yml").read_text("utf-8"))
         return {case["name"] for case in cases}

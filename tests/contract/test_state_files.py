@@ -13,6 +13,7 @@ PACKAGE = ROOT / "appliance"
 ELSEWHERE = (
     *("bundle/oci_layout.py", "bundle/signature.py", "local/cache.py", "local/state_files.py"),
     *("hardware/redfish_session.py", "runai/backend_certificate.py"),
+    *("imaging/medium.py", "imaging/serving.py"),
 )
 FORBIDDEN = {
     r"\.mkdir\(": "make_folder",

@@ -32,7 +32,7 @@ from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Fault, Look
 from appliance.workflows.imaging import course
-from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
+from appliance.workflows.imaging.request import ImageRequest, ImageResult
 from appliance.workflows.node.image import COMMAND, node_image
 from appliance.workflows.session.session import Session
 from tests import samples
@@ -91,10 +91,13 @@ class World:
             lock=self.journal,
             clock=SystemClock(),
             observer=self.observer,
+            driver=self.driver,
+            serving=serving,
+            contact=self,
+            notes=NoteFiles(self.folder / "state"),
         )
-        ports = ImagePorts(self.driver, serving, self, NoteFiles(self.folder / "state"))
         with self._installing():
-            return node_image(request, session, ports, lambda _found: True)
+            return node_image(request, session, lambda _found: True)
 
     @contextmanager
     def _installing(self) -> Iterator[None]:

@@ -191,8 +191,8 @@ def dnsmasq(
         raise AssertionError("it was just started")
     log = folder / "dnsmasq.log"
     with log.open("w") as out:
-        words = ["setpriv", "--pdeathsig", "TERM", str(found), "--keep-in-foreground"]
-        words += [f"--conf-file={file}", "--log-facility=-"]
+        words = ["setpriv", "--pdeathsig", "TERM"]
+        words += [str(found), "--keep-in-foreground", f"--conf-file={file}", "--log-facility=-"]
         process = subprocess.Popen(  # noqa: S603 - words of ours
             words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
@@ -224,5 +224,5 @@ def loader(name: str) -> Path:
         if (found := Path(folder, name)).is_file():
             return found
     raise ConfigError(
-        f"this machine has no {name} of iPXE", hint="sudo apt-get install ipxe, or use --via media"
+        f"this machine has no {name} of iPXE", hint="install iPXE: sudo apt-get install ipxe"
     )

@@ -56,5 +56,7 @@ PROGRAMS: tuple[Program, ...] = (
     _row("grub-mkrescue", "makes the medium of the stand-in's installer",
          "grub-common grub-pc-bin grub-efi-amd64-bin mtools xorriso", MEDIUM,
          fedora="grub2-tools-extra mtools xorriso"),
+    _row("cpio", "packs the start of the stand-in's installer", "cpio", MEDIUM),
+    _row("gzip", "compresses it", "gzip", MEDIUM),
     _row("rsync", "copies the bundles to the nodes", "rsync", LAB, BRING),
 )  # fmt: skip

@@ -38,8 +38,8 @@ PROGRAMS: tuple[Program, ...] = (
     # Looking at a node, and keeping records on it.
     *_there("dash", "sh", "runs what comes over SSH", LOOK),
     *_there("coreutils",
-            "base64 cat chmod du head id ln mkdir mkfifo mktemp mv rm sha256sum stat sync tail"
-            " timeout touch",
+            "base64 cat chmod cut du head id ln mkdir mkfifo mktemp mv rm sha256sum sort stat sync"
+            " tail timeout touch",
             "moves and verifies files", LOOK),
     *_there("findutils", "find xargs", "lists files; pushes images in parallel", LOOK),
     *_there("sed", "sed", "parses apt's output", "artifacts"),

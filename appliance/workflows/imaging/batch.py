@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from appliance.errors import ApplianceError, Interrupted, StepNotVerified
 from appliance.model.node.imaging.seed import render
 from appliance.model.state.journal import Record
-from appliance.workflows.imaging.course import NodeCourse, Ports, Target
-from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
+from appliance.workflows.imaging.course import CourseContext, NodeCourse, Target
+from appliance.workflows.imaging.request import ImageRequest, ImageResult
 
 if TYPE_CHECKING:
     from appliance.model.node.imaging.image import NodeImage
@@ -45,11 +45,10 @@ class Batch:
         self,
         request: ImageRequest,
         session: Session,
-        ports: ImagePorts,
         images: Mapping[str, NodeImage],
         found: ImageResult,
     ) -> None:
-        self._request, self._session, self._ports = request, session, ports
+        self._request, self._session = request, session
         self._images, self._found = images, found
         self._stop = threading.Event()
         self._begun: dict[str, float] = {}
@@ -72,7 +71,7 @@ class Batch:
         error: ApplianceError | None = None
         began = self._session.clock.monotonic()
         try:
-            with self._ports.serving.open(tokens, lambda _name, _report: None) as served:
+            with self._session.serving.open(tokens, lambda _name, _report: None) as served:
                 url = served.offer(self._seeds(served, tokens))
                 self._run_all(served, url)
         except KeyboardInterrupt:
@@ -122,11 +121,11 @@ class Batch:
     def _begin(self, name: str, served: ServedBatch, url: str) -> None:
         session, site = self._session, self._request.site
         self._begun[name] = session.clock.monotonic()
-        ports = Ports(
-            self._ports.driver,
+        context = CourseContext(
+            self._session.driver,
             served,
-            self._ports.contact,
-            self._ports.notes,
+            self._session.contact,
+            self._session.notes,
             session.nodes,
             session.clock,
             lambda node, what: session.observer.task(STEP, node, what, changed=None),
@@ -147,7 +146,7 @@ class Batch:
             error: ApplianceError | None = None
             began = session.clock.monotonic()
             try:
-                NodeCourse(target, ports).run()
+                NodeCourse(target, context).run()
             except ApplianceError as caught:
                 error = caught
             except Exception as caught:

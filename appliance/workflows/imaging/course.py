@@ -46,7 +46,7 @@ _TRIED_AGAIN: Final = (BmcRefused, StepNotVerified, NodeUnreachable)
 
 
 @dataclass(frozen=True)
-class Ports:
+class CourseContext:
     """What a course is given.
 
     Attributes:
@@ -90,7 +90,7 @@ class Target:
 class NodeCourse:
     """One server, from where it is to its verified first login."""
 
-    def __init__(self, target: Target, ports: Ports) -> None:
+    def __init__(self, target: Target, ports: CourseContext) -> None:
         self._target, self._node, self._ports = target, target.node, ports
         self._end = ports.clock.monotonic() + target.seconds
 

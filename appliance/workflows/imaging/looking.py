@@ -13,7 +13,7 @@ from appliance.model.node.imaging.wipe import Evidence
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.nodes.kubeadm_state import api_hosts
 from appliance.model.state.plan import Refusal
-from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
+from appliance.workflows.imaging.request import ImageRequest, ImageResult
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
@@ -47,16 +47,14 @@ def images_of(site: Site, names: Sequence[str]) -> dict[str, NodeImage]:
     return images
 
 
-def look(
-    request: ImageRequest, session: Session, ports: ImagePorts, images: Mapping[str, NodeImage]
-) -> ImageResult:
+def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage]) -> ImageResult:
     """See each server, and decide.
 
     Returns:
         What is done to each; those whose BMC tells nothing are its failures.
     """
     nodes = [request.site.node(name) for name in request.nodes]
-    machines = _machines(nodes, ports)
+    machines = _machines(nodes, session)
     seen = session.nodes.look(nodes)
     rules = Rules(request.wipe, request.site.settings.operating_system, api_hosts(request.site))
     told = {name: one for name, one in machines.items() if not isinstance(one, str)}
@@ -68,7 +66,7 @@ def look(
         if wanted is not None and wanted != machine.serial:
             courses[name] = _another_machine(name, wanted, machine.serial)
         else:
-            courses[name] = course_of(evidence, images[name], ports.notes.read(name), rules)
+            courses[name] = course_of(evidence, images[name], session.notes.read(name), rules)
     return ImageResult(
         courses,
         {name: machine.serial or "" for name, machine in told.items()},
@@ -88,13 +86,13 @@ def _another_machine(name: str, wanted: str, found: str | None) -> Course:
     return Course(name, "refused", refusal.seen, (refusal,))
 
 
-def _machines(nodes: Sequence[Node], ports: ImagePorts) -> dict[str, MachineIdentity | str]:
+def _machines(nodes: Sequence[Node], session: Session) -> dict[str, MachineIdentity | str]:
     """Node -> its machine by its BMC, or why there is no answer; all are asked at once."""
     found: dict[str, MachineIdentity | str] = {}
 
     def ask(node: Node) -> None:
         try:
-            with ports.driver.open(node) as bmc:
+            with session.driver.open(node) as bmc:
                 machine = bmc.machine()
             found[node.name] = identity(machine.serial, machine.uuid)
         except ApplianceError as error:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Refusal
     from appliance.workflows.imaging.course import Via
-    from appliance.workflows.imaging.ports import FirstContact, Notes, Serving
-    from appliance.workflows.node.maintenance.driving import BmcDriver
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,6 @@ class ImageRequest:
     dry_run: bool = False
     passports: Mapping[str, Passport] = field(default_factory=dict)
     unread: str = ""
-
-
-@dataclass(frozen=True)
-class ImagePorts:
-    """What the workflow is given beside the session."""
-
-    driver: BmcDriver
-    serving: Serving
-    contact: FirstContact
-    notes: Notes
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from appliance.workflows.session.confirmation import require_as_shown, require_c
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
+    from appliance.workflows.imaging.request import ImageRequest, ImageResult
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "node image"
@@ -27,7 +27,6 @@ COMMAND: Final = "node image"
 def node_image(
     request: ImageRequest,
     session: Session,
-    ports: ImagePorts,
     confirm: Callable[[ImageResult], bool],
 ) -> ImageResult:
     """Install the servers, and say what came of each.
@@ -41,7 +40,7 @@ def node_image(
         Interrupted: the operator asked for it.
     """
     images = images_of(request.site, request.nodes)
-    found = look(request, session, ports, images)
+    found = look(request, session, images)
     if request.dry_run:
         return found
     refuse(found.refusals)
@@ -51,14 +50,14 @@ def node_image(
     require_confirmed(confirm(found))
     with session.lock:
         session.lock.require()
-        now = look(request, session, ports, images)
+        now = look(request, session, images)
         require_as_shown(
             {name: (one.kind, one.wipe) for name, one in found.courses.items()},
             {name: (one.kind, one.wipe) for name, one in now.courses.items()},
             "the servers have changed since the plan was shown",
             [refusal.sentence() for refusal in now.refusals],
         )
-        done = Batch(request, session, ports, images, now).carry_out()
+        done = Batch(request, session, images, now).carry_out()
     if done.failures:
         raise _failed(request, done)
     return done

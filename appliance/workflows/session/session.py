@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
+    from appliance.workflows.imaging.ports import FirstContact, Notes, Serving
+    from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
     from appliance.workflows.session.ports import (
@@ -96,6 +98,10 @@ class Session:
         read_claimed_volumes: the volumes of Run:ai's claims, by the Kubernetes API.
         keep_handmade: reads the hand-made settings of nodes, by name, and keeps them for a
             rehearsal.
+        driver: orders for the nodes' BMCs.
+        serving: serves media and seeds of bare servers.
+        contact: the first login to an installed server.
+        notes: of servers that are being installed, on this machine.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -131,3 +137,7 @@ class Session:
         default=_missing("read_claimed_volumes"), repr=False
     )
     keep_handmade: Callable[[Collection[str]], None] = lambda _names: None
+    driver: BmcDriver = field(default=_missing("driver"), repr=False)
+    serving: Serving = field(default=_missing("serving"), repr=False)
+    contact: FirstContact = field(default=_missing("contact"), repr=False)
+    notes: Notes = field(default=_missing("notes"), repr=False)

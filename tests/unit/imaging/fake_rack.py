@@ -19,7 +19,7 @@ from appliance.model.site.settings import Node, Site
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Fault, Look
-from appliance.workflows.imaging.request import ImagePorts, ImageRequest, ImageResult
+from appliance.workflows.imaging.request import ImageRequest, ImageResult
 from appliance.workflows.node.image import COMMAND, node_image
 from appliance.workflows.session.session import Session
 from tests import samples
@@ -242,9 +242,12 @@ class FakeRack:
             lock=self.journal,
             clock=self.clock,
             observer=self.observer,
+            driver=Driver(self),
+            serving=Serving(self, via),
+            contact=self,
+            notes=Notes(self),
         )
-        ports = ImagePorts(Driver(self), Serving(self, via), self, Notes(self))
-        return node_image(request, session, ports, lambda _found: True)
+        return node_image(request, session, lambda _found: True)
 
 
 class Driver:

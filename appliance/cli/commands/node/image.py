@@ -128,7 +128,7 @@ def image(
 
     Example: appliance node image gpu1 gpu2 --iso ubuntu.iso --address 198.51.100.9 --dry-run
     """
-    from appliance.cli.imaging import Serve, image_ports, image_request, image_session
+    from appliance.cli.imaging import Serve, image_request, image_session, with_imaging
     from appliance.workflows.node.image import COMMAND, node_image
 
     connected = app.connect(site)
@@ -139,7 +139,6 @@ def image(
     request = replace(
         image_request(connected, nodes, run, wipe, via), at_once=at_once, dry_run=dry_run
     )
-    ports = image_ports(connected, request.nodes, serve)
 
     def confirm(found: ImageResult) -> bool:
         about = about_nodes(connected.site, list(found.waiting))
@@ -147,7 +146,8 @@ def image(
 
     with progress(plain=output == "json") as display:
         session = image_session(connected, display, run)
-        done = node_image(request, session, ports, confirm)
+        session = with_imaging(session, connected, request.nodes, serve)
+        done = node_image(request, session, confirm)
     if output == "json":
         print_json(_as_json(done))
         return
