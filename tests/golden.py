@@ -22,6 +22,8 @@ CHANGING = {
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b": "RUN-ID",
     r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?": "TIME",
     r"(?<![:\w])\d\d:\d\d:\d\d(?![:\w])": "CLOCK",
+    # The column of a line's time, as wide after a minute as before.
+    r"\[ *\d+\.\d s\]": "[   SECONDS]",
     r"\b\d+(\.\d+)? s\b": "SECONDS",
     r"/tmp/[^\s'\":,]*": "TEMPORARY",  # noqa: S108
     r"\b[0-9a-f]{64}\b": "DIGEST",

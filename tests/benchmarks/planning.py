@@ -26,7 +26,7 @@ from appliance.model.upgrade.gates import gates
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, plan_upgrade
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import EACH, KUBELET, RUNTIME, Clock
-from appliance.workflows.cluster.upgrade_look import foresee
+from appliance.workflows.cluster.upgrade_look import forecasts_of
 from tests import samples
 from tests.fakes import FakeRack, run
 from tests.sessions import fake_session
@@ -103,7 +103,9 @@ class Upgraded:
         found = Situation(versions_of(site, self.observed), services=site.services_node.name)
         planned = plan_upgrade(options, found, rack.HOPS)
         assert planned.steps, planned.refusals
-        forecasts = foresee(planned, fake_session(FakeRack(self.desired), drain=self))
+        forecasts = forecasts_of(
+            planned, self.observed, fake_session(FakeRack(self.desired), drain=self)
+        )
         clock = Clock(self.records, {})
         window = clock.of_plan(planned)
         changing = {n for step in planned.steps if step.kind == "runtime" for n in step.nodes}

@@ -19,6 +19,7 @@ from appliance.lab.site.rehearsals import MARKDOWN as REPORT
 from appliance.lab.site.rehearsals import PAGE, RehearsalFiles
 from appliance.lab.site.sites import LabSiteFiles
 from appliance.model.rehearsal.likeness import Likeness, LikeNode
+from appliance.model.state.nodes.roles import SYSTEM_LABEL
 from appliance.model.state.observed import Fault
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeBundle
@@ -341,3 +342,16 @@ def test_an_upgrade_that_ended_is_told_though_docker_could_not_be_removed(
     assert "w2: no answer" in said.err
     assert bench.cordoned == []
     assert typed(tmp_path, "--yes", "--remove-docker") == 4
+
+
+def test_the_only_system_node_is_named_with_what_to_do_about_it(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    nodes = bench.rack.api.nodes
+    system = replace(nodes["w1"], labels={**nodes["w1"].labels, SYSTEM_LABEL: "true"})
+    bench.rack.cluster = replace(bench.rack.api, nodes={**nodes, "w1": system})
+    assert typed(tmp_path, "--yes") == 3
+    said = capsys.readouterr().err
+    assert "error: w1: upgrade: it is the only working system node" in said
+    assert "hint: to continue anyway: --allow-outage" in said
+    assert bench.rack.done == []

@@ -54,3 +54,10 @@ def test_each_section_belongs_to_a_case(path: Path) -> None:
     cli = path.parent.name == "cli"
     names = {title.partition("[")[0] if cli else title for title in sections}
     assert names - _allowed(path) == set()
+
+
+@pytest.mark.parametrize("time", ["   0.0", "   9.9", "  10.0", "1234.5", "12345.6"])
+def test_the_column_of_a_lines_time_is_as_wide_at_any_time(time: str) -> None:
+    assert golden.steady(f"[{time} s] verified after 10.5 s") == (
+        "[   SECONDS] verified after SECONDS"
+    )

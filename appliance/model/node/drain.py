@@ -49,6 +49,17 @@ class Concern:
         """The concern in one line."""
         return f"{self.about}: {self.text}"
 
+    def on(self, node: str) -> str:
+        """The same where the line names the node already."""
+        return self.text if self.about == node else self.sentence()
+
+    @property
+    def cure(self) -> str:
+        """What lets a rolling command go on."""
+        if self.severity == "refuses":
+            return "to continue anyway: --allow-outage"
+        return "ask its owner for one more replica or another budget"
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -125,6 +136,24 @@ def forecast(
         _offered(takers),
         _offered((*takers, here)),
     )
+
+
+def stopping(
+    forecasts: Mapping[str, Forecast], *, allow_outage: bool
+) -> Iterator[tuple[str, Concern]]:
+    """Node and concern of all that keeps a rolling command from its first change.
+
+    A node that restarts comes back, and etcd's quorum with it: the command asks etcd itself.
+
+    Args:
+        forecasts: node -> what its eviction will do.
+        allow_outage: whether a service may be away.
+    """
+    for name, foreseen in forecasts.items():
+        for concern in foreseen.concerns:
+            outage = concern.severity == "refuses" and not allow_outage
+            if not concern.quorum and (outage or concern.severity == "blocks"):
+                yield name, concern
 
 
 def _offered(nodes: Iterable[ClusterNode]) -> dict[str, int]:

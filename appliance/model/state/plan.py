@@ -42,7 +42,12 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something that a person must correct before anything is changed."""
+    """Something that a person must correct before anything is changed.
+
+    Attributes:
+        seen: the value found; a sentence of its own where nothing is expected.
+        expected: the value expected; empty: what was found says it all.
+    """
 
     node: str
     check: str
@@ -52,6 +57,8 @@ class Refusal:
 
     def sentence(self) -> str:
         """Return the refusal in one line: node, check, value found, value expected."""
+        if not self.expected:
+            return f"{self.node}: {self.check}: {self.seen}"
         return f"{self.node}: {self.check}: found {self.seen}, expected {self.expected}"
 
 

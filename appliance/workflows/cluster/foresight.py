@@ -1,6 +1,6 @@
 """What the evictions of a rolling command will do, node by node in its order.
 
-What must not be here: what a concern means for the run, which each command says.
+What must not be here: whether a forecast is judged now, which each command says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from appliance.model.node.drain import Forecast, forecast
+from appliance.model.node.drain import Forecast, forecast, stopping
 from appliance.model.state.nodes.maintenance import ANNOTATION, maintenance_of
+from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
     from appliance.model.state.cluster.cluster import ClusterNode
@@ -68,3 +69,24 @@ def to_judge(forecasts: Mapping[str, Forecast], out: Collection[str]) -> dict[st
         for name, one in forecasts.items()
         if name not in out
     }
+
+
+def refusals_of(
+    forecasts: Mapping[str, Forecast], check: str, *, allow_outage: bool
+) -> tuple[Refusal, ...]:
+    """What would stop a service, and what would hold up an eviction for good.
+
+    Args:
+        forecasts: those that are judged.
+        check: what the command calls its checks, e.g. ``patch``.
+        allow_outage: whether a service may be away.
+    """
+    return tuple(
+        Refusal(name, check, concern.on(name), "", concern.cure)
+        for name, concern in stopping(forecasts, allow_outage=allow_outage)
+    )
+
+
+def agreed_of(forecasts: Mapping[str, Forecast]) -> frozenset[str]:
+    """What ends for good, as it was shown: nothing else is ended by the run."""
+    return frozenset(line for one in forecasts.values() for line in one.ended)

@@ -7,7 +7,7 @@ out its steps (:mod:`appliance.workflows.cluster.upgrade_run`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -16,8 +16,9 @@ from appliance.errors import NodeUnreachable, Refused
 from appliance.model.plan.steps import UPGRADE
 from appliance.model.state.upgrade import UpgradeMark, can_be_read_back, mark_of
 from appliance.model.upgrade.gates import stopping
-from appliance.model.upgrade.plan import plan_upgrade
+from appliance.model.upgrade.plan import CHECK, plan_upgrade
 from appliance.model.upgrade.window import Clock
+from appliance.workflows.cluster.foresight import agreed_of, refusals_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_back import take_back
@@ -28,10 +29,9 @@ from appliance.workflows.cluster.upgrade_look import (
     Seen,
     UpgradeRequest,
     UpgradeResult,
-    foresee,
+    forecasts_of,
     look_at_etcd,
     observe_patiently,
-    refusals_of,
     situation,
     without_left_out,
 )
@@ -47,6 +47,8 @@ from appliance.workflows.session.recording import begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
+    from appliance.model.node.drain import Forecast
+    from appliance.model.state.plan import Refusal
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = UPGRADE
@@ -117,11 +119,11 @@ def _go_on(
     look, seen, etcd = looking.look, looking.seen, looking.etcd
     plan, mark = seen.plan, seen.mark
     _require_writable(request, mark)
-    forecasts = foresee(plan, session)
+    forecasts = forecasts_of(plan, seen.observed, session)
     under_way = mark is not None and not mark.over
     # In the middle a node of ours is out, and its pods are on the move: each eviction judges anew.
     half_way = is_half_way(request, seen.observed, mark)
-    foreseen = () if half_way else refusals_of(request, forecasts)
+    foreseen = () if half_way else _refusals_of(request, forecasts)
     plan = replace(plan, refusals=(*plan.refusals, *foreseen))
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
@@ -136,14 +138,17 @@ def _go_on(
     require_bundles(request.supplies, request.desired, plan)
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
-        agreed = frozenset(line for one in forecasts.values() for line in one.ended)
-        run = UpgradeRun(request, session, replace(seen, plan=plan), agreed)
+        run = UpgradeRun(request, session, replace(seen, plan=plan), agreed_of(forecasts))
         ended = run.carry_out(
             asked_to_pause,
             lambda: _as_judged(request, session, found, (look(etcd), judged_at)),
             lambda: look(look_at_etcd(request, session)),
         )
     return replace(found, done=True, ended=ended)
+
+
+def _refusals_of(request: UpgradeRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:
+    return refusals_of(forecasts, CHECK, allow_outage=request.allow_outage)
 
 
 def _require_writable(request: UpgradeRequest, mark: UpgradeMark | None) -> None:
@@ -172,9 +177,10 @@ def _as_judged(
     """
     seen, judged_at = _as_shown(found, now[0]), now[1]
     if is_late(session.clock, judged_at):
-        again = replace(found, plan=seen.plan, forecasts=foresee(seen.plan, session))
+        forecasts = forecasts_of(seen.plan, seen.observed, session)
+        again = replace(found, plan=seen.plan, forecasts=forecasts)
         half_way = is_half_way(request, seen.observed, seen.mark)
-        refuse(() if half_way else refusals_of(request, again.forecasts))
+        refuse(() if half_way else _refusals_of(request, forecasts))
         gates = judge(request, session, seen.observed, again)
         refuse([gate.refusal() for gate in stopping(gates)])
     return seen

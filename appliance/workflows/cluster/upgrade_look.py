@@ -8,19 +8,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable
-from appliance.model.node.drain import Forecast, forecast
 from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Observed
-from appliance.model.state.plan import Refusal
+from appliance.model.state.upgrade import REASON
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.moves.steps import OUT
-from appliance.model.upgrade.plan import CHECK, Situation, UpgradeOptions, UpgradePlan
+from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
+from appliance.workflows.cluster.foresight import foresee
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import look_patiently, require_evidence
 
 if TYPE_CHECKING:
+    from appliance.model.node.drain import Forecast
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
@@ -190,45 +192,9 @@ def look_at_etcd(request: UpgradeRequest, session: Session) -> Etcd:
     return Etcd(leader, frozenset(node.name for node in masters if node.name not in well))
 
 
-def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:
-    """Node -> what its eviction will do, of each node that goes out of service.
-
-    The others of its batch are out with it, so they take none of its pods.
-    """
-    found: dict[str, Forecast] = {}
-    steps = [step for step in plan.steps if step.kind in OUT]
-    names = list(dict.fromkeys(name for step in steps for name in step.nodes))
-    views = session.drain.views(names) if names else {}
-    for step in steps:
-        for name in step.nodes:
-            if name in found:
-                continue
-            view = views[name]
-            nodes = [
-                replace(node, unschedulable=True) if node.name in step.nodes else node
-                for node in view.nodes
-            ]
-            found[name] = forecast(name, view.pods, view.budgets, nodes)
-    return found
-
-
-def refusals_of(request: UpgradeRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:
-    """What would stop, and what would hold up an eviction for good."""
-    return tuple(
-        Refusal(
-            name, CHECK, concern.sentence(), "an eviction that can end", _CURE[concern.severity]
-        )
-        for name, foreseen in forecasts.items()
-        for concern in foreseen.concerns
-        if not concern.quorum
-        and (
-            concern.severity == "blocks"
-            or (concern.severity == "refuses" and not request.allow_outage)
-        )
-    )
-
-
-_CURE: Final = {
-    "refuses": "to continue anyway: --allow-outage",
-    "blocks": "ask its owner for one more replica or another budget",
-}
+def forecasts_of(plan: UpgradePlan, found: Observed, session: Session) -> dict[str, Forecast]:
+    """Node -> what its eviction will do, of each node that goes out of service."""
+    members = found.cluster.nodes if isinstance(found.cluster, Cluster) else {}
+    marks = {name: maintenance_of(node.annotations) for name, node in members.items()}
+    out = [name for name, mark in marks.items() if mark and mark.reason.startswith(REASON)]
+    return foresee([step.nodes for step in plan.steps if step.kind in OUT], session, out)

@@ -31,6 +31,7 @@ from appliance.model.upgrade.gpu.plan import GpuPlan, GpuStep
 from appliance.model.upgrade.gpu.points import node_points, step_points, unfinished
 from appliance.model.upgrade.gpu.target import Target
 from appliance.model.upgrade.points.gate import stopping
+from appliance.workflows.cluster.foresight import agreed_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_nodes import Batches
@@ -92,8 +93,8 @@ def gpu_upgrade(
         return found
     require_confirmed(confirm(found))
     with session.lock, request.pausing() as asked_to_pause:
-        run = _Run(request, session, target, observed)
-        run.carry_out(found, asked_to_pause, lambda: look(request, session, target, found.bundle))
+        run = _Run(request, session, target, observed, found)
+        run.carry_out(asked_to_pause, lambda: look(request, session, target, found.bundle))
     return replace(found, done=True)
 
 
@@ -101,13 +102,19 @@ class _Run:
     """One run: from the second look to the end, or to the pause."""
 
     def __init__(
-        self, request: GpuUpgradeRequest, session: Session, target: Target, observed: Observed
+        self,
+        request: GpuUpgradeRequest,
+        session: Session,
+        target: Target,
+        observed: Observed,
+        found: GpuUpgradeResult,
     ) -> None:
         self._request = request
         self._session = session
         self._target = target
         self._desired = request.desired
         self._observed = observed
+        self._found = found  # what was shown
         self._recorder = Recorder(request.run, session)
         self._nodes = Batches(
             request.desired,
@@ -121,18 +128,17 @@ class _Run:
             self._recorder.begin,
             request.allow_outage,
             CHANGED,
+            agreed=agreed_of(found.forecasts),
         )
 
     def carry_out(
         self,
-        found: GpuUpgradeResult,
         asked_to_pause: Callable[[], bool],
         look_again: Callable[[], tuple[Observed, GpuUpgradeResult]],
     ) -> None:
         """Run the steps of the plan that was shown, once the site is ours.
 
         Args:
-            found: what was shown.
             asked_to_pause: whether the operator did.
             look_again: what is found once the site is ours.
 
@@ -143,7 +149,7 @@ class _Run:
         self._recorder.begin()
         self._observed, now = look_again()
         require_as_shown(
-            _outline(found.plan),
+            _outline(self._found.plan),
             _outline(now.plan),
             "the GPU stack has changed since the plan was shown",
             [gate.sentence() for gate in stopping(now.gates)],

@@ -30,6 +30,7 @@ from appliance.model.plan.steps import NODE_PATCH
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.points.gate import stopping
+from appliance.workflows.cluster.foresight import agreed_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_nodes import Batches
@@ -120,6 +121,7 @@ class _Run:
             self._recorder.begin,
             request.allow_outage,
             CHANGED,
+            agreed=agreed_of(found.forecasts),
         )
 
     @property

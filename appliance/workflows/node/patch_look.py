@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from appliance.model.components.gpu.driver import bundled_driver, host_driver
 from appliance.model.patch.node import NodePatch
@@ -30,7 +30,7 @@ from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Evidence
 from appliance.model.upgrade.points.etcd import etcd
 from appliance.model.upgrade.points.gate import Gate, stopping
-from appliance.workflows.cluster.foresight import foresee, to_judge
+from appliance.workflows.cluster.foresight import foresee, refusals_of, to_judge
 from appliance.workflows.cluster.upgrade_look import observe_patiently
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
     from appliance.workflows.session.session import Session
-
-_CURE: Final = {
-    "refuses": "to continue anyway: --allow-outage",
-    "blocks": "ask its owner for one more replica or another budget",
-}
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ def look(request: PatchRequest, session: Session) -> tuple[Observed, PatchResult
             for gate in stopping(etcd_gates(site, session, plan.steps))
             if gate.node not in out
         ),
-        *_of_forecasts(request, to_judge(forecasts, out)),
+        *refusals_of(to_judge(forecasts, out), CHECK, allow_outage=request.allow_outage),
     ]
     plan = replace(plan, refusals=tuple(refusals))
     return observed, PatchResult(plan, states, forecasts, Durations(session.journal.read()))
@@ -172,22 +167,6 @@ def _of_other_driver(plan: PatchPlan, desired: Desired, observed: Observed) -> I
                 f"the bundle's driver, which is built for kernel {patch.driver_kernel}",
                 "appliance gpu upgrade; then run the same command again",
             )
-
-
-def _of_forecasts(request: PatchRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:
-    return tuple(
-        Refusal(
-            name, CHECK, concern.sentence(), "an eviction that can end", _CURE[concern.severity]
-        )
-        for name, foreseen in forecasts.items()
-        for concern in foreseen.concerns
-        # A boot ends: etcd's member comes back, and its health is asked before and after.
-        if not concern.quorum
-        and (
-            concern.severity == "blocks"
-            or (concern.severity == "refuses" and not request.allow_outage)
-        )
-    )
 
 
 def lacking(desired: Desired, session: Session, known: Observed) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.bundle.release.gpu_matrix import numbers_of, pair_fault, step_fault
@@ -11,6 +11,7 @@ from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE
 from appliance.model.components.gpu.driver import absent_driver
 from appliance.model.components.gpu.in_turn import node_by_node
 from appliance.model.components.gpu.operator import NAMESPACE, absent_images, operator_values
+from appliance.model.node.drain import stopping
 from appliance.model.state.cluster.cluster import Cluster, GpuOperator
 from appliance.model.upgrade.evidence import BundleEvidence, Silence
 from appliance.model.upgrade.gpu.plan import order_of
@@ -44,8 +45,6 @@ _EVICTIONS: Final = Point("evictions", "evictions that can end, and stop no serv
 _CHECKS: Final = Point("checks", "the checks of an install, but for the versions of the GPU stack")
 _NO_API: Final = Silence("no API server answers", "see what is wrong: appliance status")
 _OTHER: Final = "use a bundle whose operator NVIDIA runs on this Kubernetes"
-_ALLOW: Final = "to continue anyway: --allow-outage"
-_BUDGET: Final = "ask its owner for one more replica or another budget"
 
 
 @dataclass(frozen=True)
@@ -239,17 +238,11 @@ def _state(node: GpuNode, found: GpuSituation) -> Iterator[Gate]:
 
 
 def _evictions(evidence: GpuEvidence) -> tuple[Gate, ...]:
+    stops = stopping(evidence.forecasts, allow_outage=evidence.allow_outage)
+    # What stops one says it all.
     faults = [
-        _EVICTIONS.stop(
-            concern.sentence(), _ALLOW if concern.severity == "refuses" else _BUDGET, name
-        )
-        for name, foreseen in evidence.forecasts.items()
-        for concern in foreseen.concerns
-        if not concern.quorum
-        and (
-            concern.severity == "blocks"
-            or (concern.severity == "refuses" and not evidence.allow_outage)
-        )
+        replace(_EVICTIONS.stop(concern.on(name), concern.cure, name), expected="")
+        for name, concern in stops
     ]
     return _EVICTIONS.all_of(faults, f"{len(evidence.forecasts)} nodes can be emptied")
 

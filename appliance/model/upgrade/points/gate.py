@@ -19,7 +19,7 @@ class Gate:
     Attributes:
         name: what is judged, e.g. ``etcd``.
         found: in words.
-        expected: in words.
+        expected: in words; empty: what was found says it all.
         cure: the next command; empty for a go.
         node: where; empty: the cluster as a whole.
     """
@@ -39,7 +39,8 @@ class Gate:
     def sentence(self) -> str:
         """The point in one line."""
         where = f"{self.node}: " if self.node else ""
-        expected = "" if self.verdict == "go" else f", expected {self.expected}"
+        told = self.expected and self.verdict != "go"
+        expected = f", expected {self.expected}" if told else ""
         return f"{self.verdict}: {self.name}: {where}{self.found}{expected}"
 
     def refusal(self, otherwise: str = "the cluster") -> Refusal:

@@ -102,8 +102,7 @@ def budgets(site: Site, evidence: Evidence) -> tuple[Gate, ...]:
             faults.append(_BUDGETS.unknown(silence, _STATUS, node.name))
             continue
         for concern in found[node.name].by("blocks"):
-            cure = "ask its owner for one more replica or another budget"
-            faults.append(_BUDGETS.stop(concern.sentence(), cure, node.name))
+            faults.append(_BUDGETS.stop(concern.sentence(), concern.cure, node.name))
     return _BUDGETS.all_of(faults, "no budget blocks")
 
 
