@@ -129,6 +129,7 @@ class Evidence:
         window_seconds: the forecast of the window, the worst case.
         runtimes_change: a release of the path has another container runtime than nodes run.
         changing: the nodes whose container runtime changes; None: not known.
+        runtime_batches: those nodes that change together, in order.
         runai_runtime: the container runtime in the values of Run:ai's release; empty: they name
             none; None where the cluster has no Run:ai.
         image_bytes: how much the images of every release of the path take, unpacked.
@@ -149,6 +150,7 @@ class Evidence:
     runai: str | Silence | None = NOT_ASKED
     runtimes_change: bool = True
     changing: frozenset[str] | None = None
+    runtime_batches: tuple[tuple[str, ...], ...] = ()
     runai_runtime: str | Silence | None = NOT_ASKED
     window_seconds: float | Silence = NOT_ASKED
     image_bytes: int | Silence = NOT_ASKED

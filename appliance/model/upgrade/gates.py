@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.upgrade.points.etcd import etcd, snapshot
 from appliance.model.upgrade.points.gate import Gate, Verdict, stopping
+from appliance.model.upgrade.points.gpu_toolkit import gpu_toolkit
 from appliance.model.upgrade.points.nodes import (
     budgets,
     certificates,
@@ -56,6 +57,7 @@ def gates(
         *runai(evidence, path),
         *runai_runtime(evidence, path),
         *gpu_operator(site, observed, path),
+        *gpu_toolkit(site, observed, evidence),
         *deprecated_apis(evidence, path),
         *dropped(evidence),
         *nodes(site, observed, evidence, path),

@@ -61,7 +61,8 @@ def judge(
     losses = _losses(request, session, observed, found.plan)
     accepted = accepted_by(request, found.mark)
     steps = (*found.plan.steps, *found.plan.rest)
-    changing = frozenset(name for step in steps if step.kind == "runtime" for name in step.nodes)
+    batches = tuple(step.nodes for step in steps if step.kind == "runtime")
+    changing = frozenset(name for batch in batches for name in batch)
     if is_half_way(request, observed, found.mark):
         evidence = Evidence(losses=losses, accepted=accepted, changing=changing)
         return (*dropped(evidence), *foreign_containers(site, observed, evidence))
@@ -80,6 +81,7 @@ def judge(
         runai=runai,
         runtimes_change=changes,
         changing=changing,
+        runtime_batches=batches,
         runai_runtime=asked.runai_runtime() if changes and runai is not None else None,
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"

@@ -36,6 +36,7 @@ NAMES = {
         "runai",
         "runai-runtime",
         "gpu-operator",
+        "gpu-toolkit",
         "deprecated-apis",
         "dropped",
         "nodes",

@@ -198,7 +198,11 @@ CASES: list[tuple[str, list[Callable[[Scene], None]], Found]] = [
         [(STOP, "dropped", "w1")],
     ),
     # Nodes.
-    ("no API", [no_api], [(UNKNOWN, "gpu-operator", ""), (UNKNOWN, "nodes", "")]),
+    (
+        "no API",
+        [no_api],
+        [(UNKNOWN, name, "") for name in ("gpu-operator", "gpu-toolkit", "nodes")],
+    ),
     (
         "a node is lost",
         [away("w1")],
@@ -309,7 +313,7 @@ def test_nothing_that_was_not_asked_is_a_go() -> None:
     scene = Scene()
     scene.evidence = Evidence()
     unknown = {name for verdict, name, _ in scene.judge() if verdict == "unknown"}
-    assert unknown == NAMES - {"gpu-operator", "nodes", "time"}
+    assert unknown == NAMES - {"gpu-operator", "gpu-toolkit", "nodes", "time"}
 
 
 def test_nothing_at_all_is_no_go() -> None:
