@@ -139,6 +139,12 @@ EMPTIED: Final = Evidence(
     f"{_MODULES}/test_docker_replaced.py::"
     "test_containers_that_are_no_pods_stop_it_before_any_change",
 )
+UPGRADED: Final = Evidence(
+    "the files that a whole record of an upgrade names by kind, not of the release that is brought "
+    "now; the kubelet on disk has what that upgrade brought",
+    f"{_MODULES}/test_kubelet_before.py::"
+    "test_what_an_upgrade_kept_goes_once_the_node_has_what_it_brought",
+)
 UNUSED_DOCKER: Final = Evidence(
     "the kubelet is on containerd; Docker is stopped and disabled, without container or volume",
     f"{_MODULES}/test_docker_removed.py::test_what_others_may_need_stops_it_before_any_change",

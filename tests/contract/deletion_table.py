@@ -15,7 +15,7 @@ from tests.contract.deletion_evidence import (
     HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER, MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
-    UNFINISHED, UNUSED_DOCKER, WRITE, Places,
+    UNFINISHED, UNUSED_DOCKER, UPGRADED, WRITE, Places,
 )
 # fmt: on
 # isort: on
@@ -272,6 +272,8 @@ PLACES: Final[Places] = {
         "Node.end_containers: argv rm": EMPTIED,
     },
     "roles/kubernetes_upgrade/library/kubelet_before.py": {
+        "_remove: rmdir": UPGRADED,
+        "_remove: unlink": UPGRADED,
         "copy: replace": WRITE,
         "copy: unlink": TEMPORARY,
         "keep: chmod": STATE,

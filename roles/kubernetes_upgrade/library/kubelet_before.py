@@ -23,7 +23,9 @@ description:
     the program has that version already. What was put back is kept anew."
   - "C(back): writes those files to their places again, each atomically, after their digests were
     compared. Fails where the version is there and nothing is kept. Restarts nothing."
-  - Never removes anything.
+  - "C(kept) also removes what an upgrade kept that is over: a folder of another upgrade, or of an
+    earlier release of this one, whose version the kubelet on disk has or surpasses. Only the files
+    that were kept go, the record last."
 options:
   state: {description: What shall be, type: str, choices: [kept, back], required: true}
   version: {description: "Kubernetes of the upgrade's release, without v", type: str,
@@ -47,6 +49,8 @@ RETURN = r"""
 was: {description: "The version that is kept, as v1.23.5; empty: none", type: str,
   returned: always}
 files: {description: Files that were copied, type: list, elements: str, returned: always}
+removed: {description: "Folders of upgrades that are over, which are removed", type: list,
+  elements: str, returned: always}
 """
 
 PROGRAM = "usr/local/bin/kubelet"
@@ -60,6 +64,7 @@ FILES = (
 # Written last: a folder without it is not whole.
 RECORD = "kept.json"
 UPGRADE = re.compile(r"[0-9A-Za-z]{1,40}")
+FOLDER = re.compile(r"v(\d{1,4}\.\d{1,4}\.\d{1,4})-[0-9A-Za-z]{1,40}")
 VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 ANSWER = re.compile(r"Kubernetes (v\d{1,4}\.\d{1,4}\.\d{1,4})\b")
 PROGRAM_SECONDS = 60
@@ -175,6 +180,55 @@ def put_back(folder, root, version, run, act):
     return known["was"], changed
 
 
+def prune(ours, root, run, act):
+    """Remove what upgrades kept that are over; return the names of their folders.
+
+    The next upgrade begins once the one before is over, and its next release once every node has
+    the one before. What is on disk here is the evidence for this node.
+    """
+    found = sorted(path for path in _others(ours) if record(path) is not None)
+    if not found:
+        return []
+    try:
+        runs = _numbers(running(root / PROGRAM, run)[1:])
+    except BeforeError:
+        return []
+    over = [path for path in found if _numbers(FOLDER.fullmatch(path.name).group(1)) <= runs]
+    for path in over if act else ():
+        _remove(path)
+    return [path.name for path in over]
+
+
+def _others(ours):
+    """Return the other folders with the name of one that keeps a kubelet; none through a link."""
+    if ours.parent.is_symlink() or not ours.parent.is_dir():
+        return []
+    found = [path for path in ours.parent.iterdir() if FOLDER.fullmatch(path.name)]
+    return [path for path in found if path != ours and path.is_dir() and not path.is_symlink()]
+
+
+def _remove(folder):
+    """Remove the files that were kept, and the folders that are empty then."""
+    parents = set()
+    for name in (*FILES, RECORD):
+        path = folder / name
+        if Path(os.path.realpath(str(path.parent))) != Path(os.path.realpath(str(folder))) / (
+            Path(name).parent
+        ):
+            continue  # somebody's link leads elsewhere
+        for one in (path.with_name(".%s.new" % path.name), path):
+            if os.path.lexists(str(one)):
+                one.unlink()
+        parents |= {folder / above for above in Path(name).parents}
+    for path in sorted(parents, key=lambda one: -len(one.parts)):
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _numbers(version):
+    return tuple(int(part) for part in version.split("."))
+
+
 def _is(path, digest):
     return path.is_file() and digest_of(path) == digest
 
@@ -196,10 +250,12 @@ def main():
     try:
         folder = folder_of(want)
         change = keep if want["state"] == "kept" else put_back
-        was, files = change(folder, root, want["version"], runner(module, PROGRAM_SECONDS), act)
+        run = runner(module, PROGRAM_SECONDS)
+        was, files = change(folder, root, want["version"], run, act)
+        removed = prune(folder, root, run, act) if want["state"] == "kept" else []
     except (BeforeError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(files), was=was, files=files)
+    module.exit_json(changed=bool(files or removed), was=was, files=files, removed=removed)
 
 
 if __name__ == "__main__":

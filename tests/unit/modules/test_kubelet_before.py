@@ -169,3 +169,78 @@ def test_a_way_back_that_was_killed_half_way_ends_by_the_same_command(
     before.copy(folder / before.PROGRAM, root / before.PROGRAM)
     assert before.put_back(folder, root, NEW, says("1.23.5"), True)[1] == list(before.FILES)[1:]
     assert contents(root) == {"old"}
+
+
+def kept(parent: Path, name: str, root: Path, version: str) -> Path:
+    folder = parent / name
+    assert before.keep(folder, root, version, says("1.23.5"), True)[0] == "v1.23.5"
+    return folder
+
+
+OVER = {
+    "another upgrade to what runs": ("v1.23.17-20250101T000000", "1.23.17", True),
+    "another upgrade to less": ("v1.23.17-20250101T000000", "1.24.17", True),
+    "the release before of the same upgrade": ("v1.23.17-now", "1.23.17", True),
+    "another upgrade that never got here": ("v1.23.17-20250101T000000", "1.23.5", False),
+    "a later release": ("v1.24.17-20250101T000000", "1.23.17", False),
+}
+
+
+@pytest.mark.parametrize(("name", "runs", "goes"), OVER.values(), ids=OVER)
+def test_what_an_upgrade_kept_goes_once_the_node_has_what_it_brought(
+    tmp_path: Path, root: Path, name: str, runs: str, goes: bool
+) -> None:
+    old = kept(tmp_path / "kept", name, root, "1.23.17" if "23.17" in name else "1.24.17")
+    ours = kept(tmp_path / "kept", "v1.24.17-now", root, "1.24.17")
+    assert before.prune(ours, root, says(runs), False) == ([name] if goes else [])
+    assert old.exists()
+    assert before.prune(ours, root, says(runs), True) == ([name] if goes else [])
+    assert old.exists() is not goes
+    assert before.record(ours) is not None
+    assert before.prune(ours, root, says(runs), True) == []
+
+
+def test_what_is_not_what_an_upgrade_kept_stays(tmp_path: Path, root: Path) -> None:
+    parent = tmp_path / "kept"
+    ours = kept(parent, "v1.24.17-now", root, "1.24.17")
+    (parent / "notes").mkdir()
+    (parent / "v1.23.17-torn").mkdir()
+    other = kept(tmp_path / "elsewhere", "v1.23.17-a", root, "1.23.17")
+    (parent / "v1.23.17-link").symlink_to(other)
+    (parent / "v1.23.17-file").write_text("x")
+    assert before.prune(ours, root, says("1.23.17"), True) == []
+    assert before.record(other) is not None
+    names = ("notes", "v1.23.17-torn", "v1.23.17-link", "v1.23.17-file")
+    assert all((parent / name).exists() for name in names)
+
+
+def test_a_file_of_somebody_else_in_a_kept_folder_stays(tmp_path: Path, root: Path) -> None:
+    ours = kept(tmp_path / "kept", "v1.24.17-now", root, "1.24.17")
+    old = kept(tmp_path / "kept", "v1.23.17-a", root, "1.23.17")
+    (old / "etc/mine").write_text("mine")
+    assert before.prune(ours, root, says("1.23.17"), True) == [old.name]
+    assert [path.name for path in old.rglob("*") if path.is_file()] == ["mine"]
+
+
+def test_a_folder_that_leads_elsewhere_is_not_followed(tmp_path: Path, root: Path) -> None:
+    ours = kept(tmp_path / "kept", "v1.24.17-now", root, "1.24.17")
+    old = kept(tmp_path / "kept", "v1.23.17-a", root, "1.23.17")
+    (old / "usr").rename(tmp_path / "usr")
+    (old / "usr").symlink_to(tmp_path / "usr")
+    before.prune(ours, root, says("1.23.17"), True)
+    assert (tmp_path / "usr/local/bin/kubelet").is_file()
+
+
+def test_a_removal_that_was_killed_is_finished_by_the_next_run(tmp_path: Path, root: Path) -> None:
+    ours = kept(tmp_path / "kept", "v1.24.17-now", root, "1.24.17")
+    old = kept(tmp_path / "kept", "v1.23.17-a", root, "1.23.17")
+    (old / before.PROGRAM).unlink()
+    assert before.prune(ours, root, says("1.23.17"), True) == [old.name]
+    assert not old.exists()
+
+
+def test_a_kubelet_that_does_not_answer_proves_nothing(tmp_path: Path, root: Path) -> None:
+    ours = kept(tmp_path / "kept", "v1.24.17-now", root, "1.24.17")
+    old = kept(tmp_path / "kept", "v1.23.17-a", root, "1.23.17")
+    assert before.prune(ours, root, lambda _argv: (1, "", "exec format error"), True) == []
+    assert before.record(old) is not None
