@@ -164,8 +164,8 @@ def _pinned(targets: Sequence[Target], contacts: Contacts, *, dry_run: bool) -> 
         raise Refused(
             f"{other[0]} shows another key than at first contact: no password was sent",
             details=[f"{one} shows another key, too" for one in other[1:]],
-            hint="compare it on its console; if the machine was reinstalled, remove its line "
-            f"from {where}, then run the same command again",
+            hint="compare it on its console; if the machine was reinstalled, remove "
+            f"{where}: then the same command asks for every key again",
         )
     new = {one: key for one, key in shown.items() if one not in kept}
     if new:
