@@ -13,12 +13,12 @@ import click
 import pytest
 import yaml
 
-from appliance.adapters.site.first_contact import SitePins
+from appliance.adapters.local.discovery_pins import SitePins
 from appliance.cli import exits
 from appliance.cli.commands.site import discovery
 from appliance.cli.commands.site.discovery import DiscoveryOptions, Operator
-from appliance.model.discovery.found import Failed
-from appliance.model.discovery.targets import Target
+from appliance.model.checks.discovery.found import Failed
+from appliance.model.checks.discovery.targets import Target
 from appliance.model.site.files.new import NewSite
 from appliance.workflows.site.discover import Contacts
 from tests.unit.discovery.made_up import machine

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.hardware.prospects import RedfishProspects
-from appliance.model.discovery.found import Failed, Found
-from appliance.model.discovery.targets import Target, targets
+from appliance.model.checks.discovery.found import Failed, Found
+from appliance.model.checks.discovery.targets import Target, targets
 from tests.standins.simulated_bmcs import ADDRESS, LOGIN, configured, simulated
 
 

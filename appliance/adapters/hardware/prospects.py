@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from appliance.adapters.hardware.redfish_hardware import RedfishHardware
 from appliance.adapters.hardware.redfish_session import HTTPS
 from appliance.adapters.ssh.call import ended_after
-from appliance.model.discovery.found import Failed, Found, found_by_bmc
+from appliance.model.checks.discovery.found import Failed, Found, found_by_bmc
 from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
 from appliance.model.site.settings import Node
 
 if TYPE_CHECKING:
-    from appliance.model.discovery.pins import Pins
-    from appliance.model.discovery.targets import Target
+    from appliance.model.checks.discovery.pins import Pins
+    from appliance.model.checks.discovery.targets import Target
 
 CONNECT_SECONDS: Final = 8.0
 HANDSHAKE_SECONDS: Final = 20.0

@@ -21,16 +21,16 @@ from appliance.adapters.ssh.keys import check_private_key
 from appliance.adapters.ssh.known_hosts import put
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.errors import ConfigError
-from appliance.model.discovery.found import Failed, Found, found_by_ssh
-from appliance.model.discovery.pins import is_pin
+from appliance.model.checks.discovery.found import Failed, Found, found_by_ssh
+from appliance.model.checks.discovery.pins import is_pin
 from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS
 from appliance.model.state.facts.reader import NotFacts, read_facts
 
 if TYPE_CHECKING:
     import paramiko
 
-    from appliance.model.discovery.pins import Pins
-    from appliance.model.discovery.targets import Target
+    from appliance.model.checks.discovery.pins import Pins
+    from appliance.model.checks.discovery.targets import Target
 
 _T = TypeVar("_T")
 

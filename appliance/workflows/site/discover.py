@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
-from appliance.model.discovery.draft import Drafted, DraftNode, Profiles, Wishes, draft
-from appliance.model.discovery.found import Failed, Found
-from appliance.model.discovery.pins import Pins, changed
-from appliance.model.discovery.targets import Kind, Target, listed
+from appliance.model.checks.discovery.draft import Drafted, DraftNode, Profiles, Wishes, draft
+from appliance.model.checks.discovery.found import Failed, Found
+from appliance.model.checks.discovery.pins import Pins, changed
+from appliance.model.checks.discovery.targets import Kind, Target, listed
 
 MOST_REASONS: Final = 20
 

@@ -11,9 +11,9 @@ from appliance.adapters.local.hardware_models import (
     load_hardware,
     load_role_minima,
 )
-from appliance.model.discovery.draft import Profiles, Wishes
-from appliance.model.discovery.found import Found
-from appliance.model.discovery.targets import targets
+from appliance.model.checks.discovery.draft import Profiles, Wishes
+from appliance.model.checks.discovery.found import Found
+from appliance.model.checks.discovery.targets import targets
 
 GOOD: Mapping[str, Any] = {
     "gpus": 0, "cpus": 32, "memory_bytes": 128 * 10**9, "disk_bytes": 10**12, "prefix": 24,

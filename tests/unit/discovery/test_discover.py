@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
-from appliance.model.discovery.draft import Drafted, DraftNode
-from appliance.model.discovery.found import Failed, Found
-from appliance.model.discovery.pins import Pins
-from appliance.model.discovery.targets import Kind, Target, targets
+from appliance.model.checks.discovery.draft import Drafted, DraftNode
+from appliance.model.checks.discovery.found import Failed, Found
+from appliance.model.checks.discovery.pins import Pins
+from appliance.model.checks.discovery.targets import Kind, Target, targets
 from appliance.workflows.site.discover import MOST_REASONS, Contacts, Discovery, discover
 from tests.unit.discovery.made_up import machine, profiles, wishes
 

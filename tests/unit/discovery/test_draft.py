@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from appliance.errors import ConfigError
+from appliance.model.checks.discovery.draft import DraftNode, draft, host_vars
+from appliance.model.checks.discovery.found import found_by_bmc, found_by_ssh
+from appliance.model.checks.discovery.targets import targets
 from appliance.model.checks.hardware.found import Machine
-from appliance.model.discovery.draft import DraftNode, draft, host_vars
-from appliance.model.discovery.found import found_by_bmc, found_by_ssh
-from appliance.model.discovery.targets import targets
 from appliance.model.state.facts.facts import SCHEMA, NodeFacts
 from tests.unit.discovery.made_up import machine, profiles, wishes
 

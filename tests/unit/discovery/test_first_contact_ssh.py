@@ -16,8 +16,8 @@ from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 
 from appliance.adapters.ssh.prospects import COMMENT, SshServers
 from appliance.errors import ConfigError
-from appliance.model.discovery.found import Failed, Found
-from appliance.model.discovery.targets import Target, targets
+from appliance.model.checks.discovery.found import Failed, Found
+from appliance.model.checks.discovery.targets import Target, targets
 from appliance.model.state.facts.facts import SCHEMA
 from tests.ssh_server import KEY, mark_of
 

@@ -3,8 +3,8 @@
 import pytest
 
 from appliance.errors import ConfigError
-from appliance.model.discovery.pins import changed, pins_text, read_pins
-from appliance.model.discovery.targets import listed, targets, words_of_file
+from appliance.model.checks.discovery.pins import changed, pins_text, read_pins
+from appliance.model.checks.discovery.targets import listed, targets, words_of_file
 from appliance.model.documents.strict_json import Unreadable
 from tests.ssh_server import KEY
 

@@ -21,9 +21,9 @@ from appliance.cli.screen.terminal import one_line
 from appliance.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
-    from appliance.model.discovery.draft import Drafted, DraftNode, Profiles, Wishes
-    from appliance.model.discovery.pins import Pins
-    from appliance.model.discovery.targets import Kind, Target
+    from appliance.model.checks.discovery.draft import Drafted, DraftNode, Profiles, Wishes
+    from appliance.model.checks.discovery.pins import Pins
+    from appliance.model.checks.discovery.targets import Kind, Target
     from appliance.model.site.files.new import NewSite
     from appliance.workflows.site.discover import Contacts, Discovery
     from appliance.workflows.site.init import SiteInitRequest
@@ -86,7 +86,7 @@ class DiscoveryOptions:
         Raises:
             click.UsageError: a value has no such form.
         """
-        from appliance.model.discovery.draft import PATTERN, Wishes
+        from appliance.model.checks.discovery.draft import PATTERN, Wishes
 
         roles: dict[IPv4Address, str] = {}
         for text in self.role:
@@ -118,7 +118,7 @@ class DiscoveryOptions:
             ConfigError: a file cannot be read, or a word is no range.
         """
         from appliance.adapters.local.plain_files import read_plain
-        from appliance.model.discovery.targets import targets, words_of_file
+        from appliance.model.checks.discovery.targets import targets, words_of_file
 
         words: list[str] = []
         for given in self.discover:
@@ -199,7 +199,7 @@ def discovered(
     Raises:
         ApplianceError: see :func:`appliance.workflows.site.discover.discover`.
     """
-    from appliance.model.discovery.draft import require_pattern
+    from appliance.model.checks.discovery.draft import require_pattern
     from appliance.workflows.site.discover import discover
 
     targets, wishes = options.targets(), options.wishes()
@@ -223,7 +223,7 @@ def discovered(
 
 def with_found(request: SiteInitRequest, found: Discovery, bmc_user: str | None) -> SiteInitRequest:
     """The request, with the pins and the BMCs' login."""
-    from appliance.model.discovery.draft import host_vars
+    from appliance.model.checks.discovery.draft import host_vars
     from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
 
     values, lines = {key: dict(one) for key, one in request.host_vars.items()}, ""
@@ -239,7 +239,7 @@ def with_found(request: SiteInitRequest, found: Discovery, bmc_user: str | None)
 
 def forget_pins(directory: Path) -> None:
     """Remove the pins: the site has the keys now."""
-    from appliance.adapters.site.first_contact import SitePins
+    from appliance.adapters.local.discovery_pins import SitePins
 
     SitePins(directory).forget()
 
@@ -251,7 +251,7 @@ def profiles() -> Profiles:
         load_hardware,
         load_role_minima,
     )
-    from appliance.model.discovery.draft import Profiles
+    from appliance.model.checks.discovery.draft import Profiles
 
     return Profiles(load_hardware(), load_role_minima(), load_configurations())
 
@@ -261,7 +261,7 @@ def contacts_of(
 ) -> Contacts:
     """The ports of a discovery."""
     from appliance.adapters.hardware.prospects import RedfishProspects
-    from appliance.adapters.site.first_contact import SitePins
+    from appliance.adapters.local.discovery_pins import SitePins
     from appliance.adapters.ssh.prospects import SshServers
     from appliance.workflows.site.discover import Contacts
 

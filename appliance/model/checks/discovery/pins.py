@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from appliance.errors import ConfigError
-from appliance.model.discovery.targets import Target, targets
+from appliance.model.checks.discovery.targets import Target, targets
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.site.imaging_settings import is_public_key
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import STATE, make_folder, replace_file
 from appliance.errors import ConfigError, Refused
-from appliance.model.discovery.pins import MOST_BYTES, pins_text, read_pins
+from appliance.model.checks.discovery.pins import MOST_BYTES, pins_text, read_pins
 from appliance.model.documents.strict_json import Unreadable
 
 if TYPE_CHECKING:
-    from appliance.model.discovery.pins import Pins
+    from appliance.model.checks.discovery.pins import Pins
 
 FILE: Final = "discovery.json"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import Any, Final
 
+from appliance.model.checks.discovery.targets import Target
 from appliance.model.checks.hardware.found import Machine
-from appliance.model.discovery.targets import Target
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 

@@ -12,8 +12,8 @@ from ipaddress import IPv4Address, IPv4Interface
 from typing import Any, Final
 
 from appliance.errors import ConfigError
-from appliance.model.discovery.found import Found
-from appliance.model.discovery.targets import Target
+from appliance.model.checks.discovery.found import Found
+from appliance.model.checks.discovery.targets import Target
 from appliance.model.site import addresses
 from appliance.model.site.groups import (
     CONTROL_PLANE,
