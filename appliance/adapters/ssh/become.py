@@ -24,6 +24,26 @@ fi
 """
 
 
+def root_command(script: str, *, asks: bool, enough: str = IS_ROOT, or_self: bool = False) -> str:
+    """A command line that runs the script as root.
+
+    Args:
+        script: for ``sh -c``.
+        asks: the first line of the standard input is the password that sudo may ask for.
+        enough: a shell condition under which the login user's own rights are enough.
+        or_self: if sudo refuses, the script runs with the login user's own rights.
+    """
+    last = 'exec sh -c "$0"' if or_self else 'exec sudo -n sh -c "$0"'
+    tries = _TELLING if asks else ""
+    if or_self or asks:
+        tries = 'if sudo -n sh -c : 2>/dev/null; then exec sudo -n sh -c "$0"; fi\n' + tries
+    if asks:
+        last = last if or_self else "exit 1"
+    first = "IFS= read -r p\n" if asks else ""
+    become = f'{first}if {enough}; then exec sh -c "$0"; fi\n{tries}{last}'
+    return f"sh -c {shlex.quote(become)} {shlex.quote(script)}"
+
+
 class Become:
     """The way of one site.
 
@@ -46,15 +66,7 @@ class Become:
             enough: a shell condition under which the login user's own rights are enough.
             or_self: if sudo refuses, the script runs with the login user's own rights.
         """
-        last = 'exec sh -c "$0"' if or_self else 'exec sudo -n sh -c "$0"'
-        tries = _TELLING if self._needed else ""
-        if or_self or self._needed:
-            tries = 'if sudo -n sh -c : 2>/dev/null; then exec sudo -n sh -c "$0"; fi\n' + tries
-        if self._needed:
-            last = last if or_self else "exit 1"
-        first = "IFS= read -r p\n" if self._needed else ""
-        become = f'{first}if {enough}; then exec sh -c "$0"; fi\n{tries}{last}'
-        return f"sh -c {shlex.quote(become)} {shlex.quote(script)}"
+        return root_command(script, asks=self._needed, enough=enough, or_self=or_self)
 
     def stdin(self, content: bytes) -> bytes:
         """The standard input of such a command.

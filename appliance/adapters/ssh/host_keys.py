@@ -26,6 +26,14 @@ def jump_host_key(address: tuple[str, int]) -> paramiko.PKey | str:
     )
 
 
+def shown_key(address: str, port: int) -> paramiko.PKey | str:
+    """The key that a machine of no site shows, or a sentence that says why there is none."""
+    return _key_of(
+        f"{address}:{port}",
+        lambda: socket.create_connection((address, port), timeout=CONNECT_SECONDS),
+    )
+
+
 def host_keys(site: Site, names: Collection[str]) -> dict[str, paramiko.PKey | str]:
     """Fetch the nodes' host keys without logging in, through the jump host if there is one.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from appliance.workflows.session.local_ports import Authorities, SiteFolder, Vault
 
 VAULT: Final = "group_vars/all/vault.yml"
+_FIRST: Final = ("hosts.yml", "group_vars/all/site.yml", "known_hosts")
 # What a check sees in place of the vault, before its password is asked for.
 _SEALED: Final = (
     "$ANSIBLE_VAULT;1.1;AES256\n" + "\n".join(("0" * 64, "0" * 64, "0" * 32)).encode().hex() + "\n"
@@ -39,6 +40,7 @@ class SiteInitRequest:
         dry_run: check it, and write nothing.
         secrets: further entries of the vault.
         options: the options that the rest was made from, to blame for a fault; None without any.
+        known_hosts: lines of host keys that were confirmed already.
     """
 
     directory: Path
@@ -48,6 +50,7 @@ class SiteInitRequest:
     dry_run: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict)
     options: NewSiteFaults | None = None
+    known_hosts: str = ""
 
     @classmethod
     def of(cls, directory: Path, new: NewSite, *, dry_run: bool = False) -> SiteInitRequest:
@@ -74,13 +77,7 @@ def site_init(
         ConfigError: the site would not pass its own check; nothing was written.
     """
     texts = {**site_files(request), **files.schemas()}
-    there = files.existing([*texts, VAULT, CA_FILE])
-    if there:
-        raise Refused(
-            f"{request.directory / there[0]} exists; no file was changed",
-            hint="choose another directory, or edit the existing site, then: appliance site check",
-            details=[f"also exists: {request.directory / name}" for name in there[1:]],
-        )
+    require_new(request.directory, files, texts)
     found = files.faults({**texts, VAULT: _SEALED, CA_FILE: _SEALED})
     options = request.options
     faults = [str(fault) for fault in found]
@@ -114,6 +111,21 @@ def site_init(
     return files.write({**texts, VAULT: vault.encrypt(secrets), CA_FILE: vault.encrypt(key)})
 
 
+def require_new(directory: Path, files: SiteFolder, texts: Iterable[str] = _FIRST) -> None:
+    """Check that none of the files of a site exists.
+
+    Raises:
+        Refused: one does.
+    """
+    there = files.existing([*texts, VAULT, CA_FILE])
+    if there:
+        raise Refused(
+            f"{directory / there[0]} exists; no file was changed",
+            hint="choose another directory, or edit the existing site, then: appliance site check",
+            details=[f"also exists: {directory / name}" for name in there[1:]],
+        )
+
+
 def _entry(name: str, secret: str) -> str:
     """A line of the vault; what Ansible would take for a template is marked as none."""
     mark = f"{UNSAFE} " if TEMPLATE.search(secret) else ""
@@ -132,6 +144,6 @@ def site_files(request: SiteInitRequest) -> dict[str, str]:
         "hosts.yml": hosts_text(request.groups),
         "group_vars/all/site.yml": site_text(request.settings),
         **nodes,
-        "known_hosts": "",
+        "known_hosts": request.known_hosts,
         ".gitignore": ".appliance/\n",
     }

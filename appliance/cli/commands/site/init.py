@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.commands.site.discovery import (
+    DiscoveryOptions,
+    discovered,
+    discovery_options,
+    forget_pins,
+    with_found,
+)
 from appliance.cli.commands.site.options import new_site_options, site_ports, vault_password_option
 from appliance.cli.options import Place, dry_run_option
 from appliance.errors import ConfigError
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("directory", type=Place(file_okay=False))
 @new_site_options
+@discovery_options
 @vault_password_option
 @click.option(
     "--new-vault-password",
@@ -43,6 +51,8 @@ def init(
     - creates the site's CA and writes it, encrypted, beside the vault of the other secrets
     - with --worker, asks whether pods get the GPUs: --gpu or --no-gpu answers
     - never overwrites a file: exits with 3 if one exists; connects to no node
+    - but with --discover: asks the machines there what they are, after you confirmed their keys;
+      adds the site's key to authorized_keys of each, after a question that lists them
 
     Example: appliance site init inventories/rack7 --domain rack7.example
     --control-plane master1=198.51.100.11/24 --worker gpu1=198.51.100.21/24
@@ -50,19 +60,28 @@ def init(
     """
     from appliance.adapters.local.content import default_release
     from appliance.model.site.files.new import NewSite
-    from appliance.workflows.site.init import SiteInitRequest, site_init
+    from appliance.workflows.site.init import SiteInitRequest, require_new, site_init
 
     if new_vault_password and vault_password_file:
         raise click.UsageError(
             "--new-vault-password and --vault-password-file exclude each other: give one of them"
         )
+    discovery = DiscoveryOptions.taken_from(options)
     options["release"] = options["release"] or default_release()
     options["domain"] = options["domain"] or f"{directory.resolve().name}.internal"
     new = NewSite(**options)
-    asked = new if new.gpu is not None else replace(new, gpu=_asks_for_gpus(new))
-    request = SiteInitRequest.of(directory, asked, dry_run=dry_run)
     with site_ports(directory, vault_password_file, new_vault_password, _prompt()) as ports:
+        found = None
+        if discovery is not None:
+            require_new(directory, ports[0])
+            new, found = discovered(directory, new, discovery, dry_run=dry_run)
+        asked = new if new.gpu is not None else replace(new, gpu=_asks_for_gpus(new))
+        request = SiteInitRequest.of(directory, asked, dry_run=dry_run)
+        if discovery is not None and found is not None:
+            request = with_found(request, found, discovery.bmc_user)
         written = site_init(request, *ports)
+    if found is not None and not dry_run:
+        forget_pins(directory)
     for path in written:
         click.echo(f"{'would write' if dry_run else 'wrote'} {path}")
     if asked.gpu is None and asked.gpu_workers:
