@@ -60,7 +60,7 @@ def rack_down(
         ClusterError: the API or etcd refused; the same command goes on.
     """
     require_writable(request.reason)
-    before = session.rack.read()
+    before = session.rack_record.read()
     plan, observed_at = plan_down(request, session, before), session.clock.monotonic()
     if request.dry_run:
         return DownResult(plan.lines)

@@ -6,6 +6,7 @@ which nobody knows whether it was asked. What must not be here: the order of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -50,7 +51,7 @@ class PowerOff:
 
     def record(self, mark: RackMark) -> None:
         """Write the mark on this machine."""
-        self._session.rack.write(mark)
+        self._session.rack_record.write(mark)
         self.mark = mark
 
     def stage(self, stage: Stage, step: str) -> tuple[NodeOff, ...]:
@@ -64,8 +65,7 @@ class PowerOff:
         for names in groups:
             for name in names:
                 self._order(name)
-            # What goes off now cannot show that this machine's network works.
-            others = self._site.without([*self.seen, *names])
+            others = self._others(names)
             with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
                 seen = list(pool.map(partial(self._watch, others, step), names))
             self.seen |= {one.node: one for one in seen}
@@ -73,6 +73,15 @@ class PowerOff:
             if stage.one_by_one and any(one.answers for one in seen):
                 break
         return tuple(found)
+
+    def _others(self, names: Sequence[str]) -> Site:
+        """The nodes that can show that this machine's network works: not what goes off now.
+
+        None where none of them answers, as of a rack that is off; then the words say so.
+        """
+        others = self._site.without([*self.seen, *names])
+        answer = any(self._session.power.answers(n) for n in (*others.control_plane, *others.nodes))
+        return others if answer else others.without([node.name for node in others.nodes])
 
     def _order(self, name: str) -> None:
         node, session = self._site.node(name), self._session
@@ -109,6 +118,7 @@ class PowerOff:
             if seen.off or patience.is_over():
                 why = self._refused.get(name)
                 words = f"{seen.words}; it refused the shutdown: {why}" if why else seen.words
+                words += "" if others.nodes else "; no other node of the rack answers any more"
                 return NodeOff(name, seen.off, seen.answers, words)
             session.observer.verifying(step, f"the power-off of {name}")
             session.clock.sleep(POLL_SECONDS)

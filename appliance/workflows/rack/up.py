@@ -91,7 +91,7 @@ def rack_up(
     """
     if not request.dry_run:
         session = replace(session, journal=OneRun(session.journal))
-    site, mark = request.desired.site, session.rack.read()
+    site, mark = request.desired.site, session.rack_record.read()
     machines = mark.machines if mark else {}
     seen = {node.name: look_at_power(node, session, machines) for node in site.nodes}
     lines = (
@@ -289,4 +289,4 @@ class _Run:
         ]
         if marked:
             session.members.annotate(marked, ANNOTATION, None)
-        session.rack.drop()
+        session.rack_record.drop()

@@ -107,7 +107,7 @@ class Session:
         serving: serves media and seeds of bare servers.
         contact: the first login to an installed server.
         notes: of servers that are being installed, on this machine.
-        rack: what this machine knows of a rack that was taken down.
+        rack_record: what this machine knows of a rack that was taken down.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -147,4 +147,4 @@ class Session:
     serving: Serving = field(default=_missing("serving"), repr=False)
     contact: FirstContact = field(default=_missing("contact"), repr=False)
     notes: Notes = field(default=_missing("notes"), repr=False)
-    rack: RackRecord = field(default=_missing("rack"), repr=False)
+    rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
