@@ -35,6 +35,7 @@ from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
+    from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.journal import Run
@@ -52,11 +53,15 @@ class UpRequest:
     """What was asked for.
 
     Attributes:
+        site: every node of the inventory.
+        load: the desired state, without the nodes that were removed on purpose; the control planes
+            keep which, so it is called once they are on.
         wait_seconds: how long the nodes of each stage may take to answer.
         acknowledged: names of facts that may differ when a node returns.
     """
 
-    desired: Desired
+    site: Site
+    load: Callable[[], Desired]
     run: Run
     wait_seconds: float = NODE_SECONDS
     acknowledged: frozenset[str] = frozenset()
@@ -91,7 +96,7 @@ def rack_up(
     """
     if not request.dry_run:
         session = replace(session, journal=OneRun(session.journal))
-    site, mark = request.desired.site, session.rack_record.read()
+    site, mark = request.site, session.rack_record.read()
     machines = mark.machines if mark else {}
     seen = {node.name: look_at_power(node, session, machines) for node in site.nodes}
     lines = (
@@ -121,28 +126,41 @@ class _Run:
         lines: tuple[str, ...],
     ) -> None:
         self._request, self._session, self._seen, self._lines = request, session, seen, lines
-        self._site = request.desired.site
+        self._site = request.site
         # Until etcd has its quorum the lock, which is on the control planes, cannot be taken.
         self._unlocked = Recorder(request.run, replace(session, lock=Unlocked()))
         self._facts: dict[str, NodeFacts] = {}
         self._missing: dict[str, str] = {}
         self._returned: list[str] = []
+        self._loaded: Desired | None = None
 
     def carry_out(self) -> UpResult:
         for stage in up_stages(self._site):
             self._power_on(stage)
             if stage.tier == "control plane":
                 self._wait_for_api()
+                self._loaded = self._request.load()
         with self._session.lock:
             left = self._bring_back()
             self._finish()
         return UpResult(self._lines, tuple(self._returned), left)
 
+    @property
+    def _known(self) -> Site:
+        """The site: without the nodes that were removed, as soon as that can be read."""
+        return self._loaded.site if self._loaded else self._site
+
+    @property
+    def _desired(self) -> Desired:
+        assert self._loaded is not None  # noqa: S101  (what asks for it comes after the API)
+        return self._loaded
+
     def _power_on(self, stage: Stage) -> None:
         step = f"{STEP}: power on, {stage.tier}"
-        nodes = [self._site.node(name) for name in stage.nodes]
-        why = [self._seen[name].words for name in stage.nodes]
-        with self._unlocked.run_step(step, stage.nodes, why):
+        removed = {n.name for n in self._site.nodes} - {n.name for n in self._known.nodes}
+        nodes = [self._site.node(name) for name in stage.nodes if name not in removed]
+        why = [self._seen[node.name].words for node in nodes]
+        with self._unlocked.run_step(step, [node.name for node in nodes], why):
             dark = [node for node in nodes if not self._seen[node.name].answers]
             switch_on(dark, self._seen, self._session)
             seconds = self._request.wait_seconds
@@ -204,10 +222,10 @@ class _Run:
         """Return what rack down took out; the sentences of what others keep out of service."""
         recorder = Recorder(self._request.run, self._session)
         recorder.begin()
-        observed, _ = observe(self._site, self._session.nodes, self._session.cluster)
+        observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
         nodes = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
         marks, left = away(observed.cluster), []
-        for name in return_order(self._site):
+        for name in return_order(self._known):
             mark = marks.get(name)
             if mark is not None and not is_ours(mark):
                 left.append(f"{name} stays {mark.sentence()}")
@@ -221,7 +239,7 @@ class _Run:
 
     def _return(self, name: str) -> None:
         request = ReturnRequest(
-            self._request.desired,
+            self._desired,
             self._site.node(name),
             self._request.run,
             self._request.acknowledged,
@@ -238,7 +256,7 @@ class _Run:
     def _finish(self) -> None:
         """Verify every member that nobody keeps out, then take the mark of the rack away."""
         step = f"{STEP}: verify"
-        names = [n for n in return_order(self._site) if n not in self._missing]
+        names = [n for n in return_order(self._known) if n not in self._missing]
         recorder = Recorder(self._request.run, self._session)
         with recorder.run_step(step, names, ["the rack is up"]):
             points = self._open_points(step, names)
@@ -256,7 +274,7 @@ class _Run:
     def _open_points(self, step: str, names: Sequence[str]) -> tuple[str, ...]:
         patience = Patience(self._session.clock, READY_SECONDS)
         while True:
-            observed, _ = observe(self._site, self._session.nodes, self._session.cluster)
+            observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
             kept = away(observed.cluster)
             asked = frozenset(name for name in names if name not in kept)
             points = self._judged(observed, asked)
@@ -269,7 +287,7 @@ class _Run:
         """The unmet post-conditions of members in service; the bundle is not asked for."""
         if not isinstance(observed.cluster, Cluster):
             return (f"the Kubernetes API does not answer: {observed.cluster}",)
-        desired = replace(self._request.desired, manifest=None)
+        desired = replace(self._desired, manifest=None)
         return tuple(
             sentence
             for step in INSTALL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from typing import Any
@@ -248,7 +248,7 @@ class Driver(FakeDriver):
         super().__init__([node.name for node in world.desired.site.nodes])
         self.world = world
 
-    def open(self, node: Node) -> AbstractContextManager[Any]:
+    def open(self, node: Node) -> Any:
         self.world.settle()
         power = "On" if node.name in self.world.on else "Off"
         self.machines[node.name] = replace(self.machines[node.name], power=power)
@@ -381,7 +381,9 @@ class Bench:
         return rack_down(request, self.session(), self.confirm)
 
     def up(self, **more: Any) -> UpResult:
-        request = UpRequest(self.desired, run("rack up"), **{"wait_seconds": 60.0, **more})
+        request = UpRequest(
+            self.site, lambda: self.desired, run("rack up"), **{"wait_seconds": 60.0, **more}
+        )
         return rack_up(request, self.session(), self.confirm)
 
     def revive(self) -> None:
