@@ -27,6 +27,7 @@ from tests.cli.question_rack import (
     Rack,
     Site,
     almost_upgraded,
+    all_may_go,
     as_it_is,
     can_be_imaged,
     ends_soon,
