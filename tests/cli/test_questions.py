@@ -26,8 +26,8 @@ from tests import samples
 from tests.cli.question_rack import (
     Rack,
     Site,
-    almost_upgraded,
     all_may_go,
+    almost_upgraded,
     as_it_is,
     can_be_imaged,
     ends_soon,
