@@ -33,6 +33,7 @@ from tests.unit.imaging import bench as seeds
 from tests.unit.imaging.fake_rack import ThreadClock
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.patch import bench as patches
+from tests.unit.rack.bench import Driver, World
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
@@ -46,7 +47,9 @@ class Rack(Converged):
         self.archive, self.etcd = FakeArchive(), FakeEtcd(self.desired.site)
         self.clock: Any = FakeClock()
         self.drain = FakeDrain(self.clock)
-        self.driver = FakeDriver([node.name for node in self.desired.site.nodes])
+        self.driver: Any = FakeDriver([node.name for node in self.desired.site.nodes])
+        # A rack that goes down and up as a whole.
+        self.world: World | None = None
         self.jumpbox: Jumpbox = DONE
         self.trusted: dict[Any, Any] = {}
         self.upgraded: UpgradeRack | GpuRack | None = None
@@ -128,7 +131,7 @@ class Site(faked_site.FakedSite):
         return FakeBmcs()
 
     def power(self) -> Any:
-        return _Power(self.fake)
+        return self.fake.world or _Power(self.fake)
 
     def bmc_driver(self) -> Any:
         return self.fake.driver
@@ -145,6 +148,8 @@ class Site(faked_site.FakedSite):
 
     @property
     def upgrade_evidence(self) -> Any:
+        if self.fake.world:
+            return self.fake.world
         return upgrades.FakeEvidence(self.fake) if self.fake.states else super().upgrade_evidence
 
     def read_claimed_volumes(self) -> Any:
@@ -254,6 +259,14 @@ def lacks_updates(rack: Rack) -> None:
 
 def is_off(rack: Rack) -> None:
     rack.driver = FakeDriver([node.name for node in rack.desired.site.nodes], "Off")
+
+
+def all_may_go(rack: Rack) -> None:
+    """Every node takes an order to power off, and its machine has a BMC."""
+    rack.world = World(rack.desired, rack.clock)
+    rack.cluster, rack.documents = rack.world.cluster, rack.world.documents
+    rack.drain = rack.world  # type: ignore[assignment]
+    rack.driver = Driver(rack.world)
 
 
 def can_be_imaged(rack: Rack) -> None:

@@ -32,6 +32,8 @@ CHANGING = {
     ("node", "return"): ("gpu1",),
     ("node", "role", "remove"): ("gpu1", "--role", "gpu"),
     ("node", "role", "set"): ("gpu1", "--role", "gpu"),
+    ("rack", "down"): (),
+    ("rack", "up"): (),
     ("runai", "access", "enable"): (),
     ("runai", "cli", "install"): ("--user", "ada"),
     ("runai", "upgrade"): ("hosts.yml",),

@@ -66,6 +66,11 @@ NOTE: Final = Evidence(
     "tests/unit/imaging/test_image_workflow.py::"
     "test_what_a_killed_run_left_is_finished_without_wipe",
 )
+RACK_RECORD: Final = Evidence(
+    "our own record of a rack that was taken down, once every node of it was verified in service",
+    "tests/unit/rack/test_rack_down_up.py::"
+    "test_a_worker_that_does_not_come_is_named_and_the_rest_is_up",
+)
 SEED: Final = Evidence(
     "the installer's own document, in memory; its disk has the serial, and is empty",
     "tests/unit/imaging/test_programs.py::test_a_refused_disk_leaves_the_document_as_it_is",

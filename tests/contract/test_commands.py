@@ -29,6 +29,7 @@ VERBS = {
     "cluster": {"upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
     "gpu": {"upgrade", "top"},
+    "rack": {"down", "up"},
     "self": {"upgrade"},
     "accept": {"run", "list", "report"},
     "support": {"bundle", "explain"},
@@ -43,7 +44,7 @@ CHANGING = {
     ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
     ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
-    ("node", "image"),
+    ("node", "image"), ("rack", "down"), ("rack", "up"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

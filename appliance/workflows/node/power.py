@@ -231,9 +231,7 @@ class _Plan:
         """
         request, session = self._request, self._session
         unlocked = not (request.options.takes_away and self.answers)
-        recorder = Recorder(
-            request.run, replace(session, lock=_Unlocked()) if unlocked else session
-        )
+        recorder = Recorder(request.run, replace(session, lock=Unlocked()) if unlocked else session)
         nodes = [node for node in request.nodes if node.name in names]
         why = [text for text in self.sentences if text.partition(":")[0] in names]
         with recorder.run_step(f"power: {request.options.verb}", names, why):
@@ -289,7 +287,7 @@ class _Plan:
             clock.sleep(_POLL_SECONDS)
 
 
-class _Unlocked:
+class Unlocked:
     """In place of the site's lock, where the nodes that keep it are off."""
 
     def __enter__(self) -> object:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         LocalKnowledge,
         MissingPrograms,
     )
+    from appliance.model.rack.mark import RackMark
     from appliance.model.site.authority import Authority
     from appliance.model.site.files.diagnostics import SiteFault
     from appliance.model.site.settings import Site
@@ -58,6 +59,23 @@ class Documents(Protocol):
         Raises:
             Unreadable: the name is no name of a document, or the text is not one.
         """
+
+
+class RackRecord(Protocol):
+    """What this machine knows of a rack that was taken down; readable while the rack is off."""
+
+    def read(self) -> RackMark | None:
+        """The mark; None without one that can be read."""
+
+    def write(self, mark: RackMark) -> None:
+        """Write it, in place of an older one.
+
+        Raises:
+            OSError: it could not be written.
+        """
+
+    def drop(self) -> None:
+        """Remove it; none is no error."""
 
 
 class SiteFolder(Protocol):

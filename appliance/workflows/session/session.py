@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from appliance.workflows.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
-    from appliance.workflows.session.local_ports import ControlHost, Documents, Records
+    from appliance.workflows.session.local_ports import (
+        ControlHost,
+        Documents,
+        RackRecord,
+        Records,
+    )
     from appliance.workflows.session.ports import (
         Archive,
         Bmcs,
@@ -102,6 +107,7 @@ class Session:
         serving: serves media and seeds of bare servers.
         contact: the first login to an installed server.
         notes: of servers that are being installed, on this machine.
+        rack_record: what this machine knows of a rack that was taken down.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -141,3 +147,4 @@ class Session:
     serving: Serving = field(default=_missing("serving"), repr=False)
     contact: FirstContact = field(default=_missing("contact"), repr=False)
     notes: Notes = field(default=_missing("notes"), repr=False)
+    rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)

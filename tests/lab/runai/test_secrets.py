@@ -63,6 +63,8 @@ COMMANDS = (
     "node logs W1 --site SITE --lines 10000",
     "node maintain W2 --site SITE --reason secrets --yes",
     "node return W2 --site SITE --yes",
+    "rack down --site SITE --dry-run",
+    "rack up --site SITE --dry-run",
     "node role list --site SITE",
     "node role remove W1 --role gpu --site SITE --yes",
     "node role set W1 --role gpu --site SITE --yes",

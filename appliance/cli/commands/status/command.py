@@ -69,6 +69,7 @@ def status(app: Application, site: Path, exit_code: bool, watch: int | None, out
 
 def _look(app: Application, site: Path, output: str, *, drawn_again: int | None = None) -> Verdict:
     """Look once and print the result; ``drawn_again``: seconds until the next look."""
+    from appliance.adapters.local.rack_record import RackFile
     from appliance.workflows import status as workflow
 
     connected = app.connect(site)
@@ -79,7 +80,8 @@ def _look(app: Application, site: Path, output: str, *, drawn_again: int | None 
     if drawn_again is not None:
         connected.nodes.close()
         clear_screen()
-    show_warnings(found.warnings)
+    mark = RackFile(connected.site.state_directory).read()
+    show_warnings((*found.warnings, *((mark.sentence(),) if mark else ())))
     verdict = verdict_of(found)
     if output == "json":
         print_json(_as_json(found, verdict))

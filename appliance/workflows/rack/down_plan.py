@@ -1,0 +1,135 @@
+"""What ``rack down`` sees before its question, and the lines of that question.
+
+What must not be here: any change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.errors import ClusterError, NodeUnreachable, PreflightFailed
+from appliance.model.node.drain import DrainView, forecast
+from appliance.model.rack.mark import RackMark, is_ours
+from appliance.model.rack.order import Stage, down_stages, drain_order, has_quorum, unhealthy
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
+from appliance.workflows.session.survey import observe
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Site
+    from appliance.model.state.journal import Run
+    from appliance.model.state.observed import Look
+    from appliance.workflows.session.session import Session
+
+
+@dataclass(frozen=True)
+class DownRequest:
+    """What was asked for.
+
+    Attributes:
+        reason: why, in the operator's words.
+        allow_outage: go on although a member of etcd is not healthy.
+        budget_seconds: how long a PodDisruptionBudget may hold a pod.
+    """
+
+    site: Site
+    run: Run
+    reason: str = ""
+    allow_outage: bool = False
+    dry_run: bool = False
+    budget_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class DownPlan:
+    """What is to be done.
+
+    Attributes:
+        stages: in order.
+        look: of every node; None where the API is off already.
+        views: member -> its pods and marks; empty where the API is off already.
+        lines: what the question shows.
+    """
+
+    stages: tuple[Stage, ...]
+    look: Look | None
+    views: Mapping[str, DrainView]
+    lines: tuple[str, ...]
+
+
+def plan_down(request: DownRequest, session: Session, before: RackMark | None) -> DownPlan:
+    """Look at the rack.
+
+    Raises:
+        NodeUnreachable: the API does not answer, and no earlier run shows why.
+        PreflightFailed: etcd is not healthy.
+        ClusterError: there is no cluster, or the API refused.
+    """
+    site, stages = request.site, down_stages(request.site)
+    begun = (f"an earlier run: {before.sentence()}",) if before else ()
+    order = tuple(f"power off, {stage.sentence()}" for stage in stages)
+    observed, look = observe(site, session.nodes, session.cluster)
+    if isinstance(observed.cluster, NoCluster):
+        raise ClusterError(
+            "there is no cluster on these nodes",
+            hint="power them off by: appliance node power off NODE...",
+        )
+    if not isinstance(observed.cluster, Cluster):
+        if before is None or not before.is_past_workloads:
+            raise NodeUnreachable(
+                f"the Kubernetes API does not answer: {observed.cluster.reason}",
+                hint="repair it: appliance status; to power nodes off without it: "
+                "appliance node power off NODE...",
+            )
+        return DownPlan(stages, None, {}, (*begun, "the API is off: no workload runs", *order))
+    # After its snapshot an earlier run powered members of etcd off.
+    if before is None or before.phase != "control plane":
+        _require_etcd(request, session)
+    members = [name for name in drain_order(site) if name in observed.cluster.nodes]
+    views = session.drain.views(members)
+    silent = (f"{fault.node} does not answer: {fault.reason}" for fault in look.faults)
+    lines = (*begun, *_of_workloads(request, members, views), *silent, *order)
+    return DownPlan(stages, look, views, lines)
+
+
+def _require_etcd(request: DownRequest, session: Session) -> None:
+    members, errors = [], []
+    for node in request.site.control_plane:
+        try:
+            members = list(session.etcd.members(node))
+        except NodeUnreachable as error:
+            errors.append(error.message)
+        else:
+            break
+    sick = unhealthy(members)
+    if not has_quorum(members):
+        raise PreflightFailed(
+            f"etcd has no quorum: {', '.join(sick) or '; '.join(errors)}",
+            hint="repair it first: appliance status",
+        )
+    if sick and not request.allow_outage:
+        raise PreflightFailed(
+            f"etcd: {', '.join(sick)} unhealthy, expected every member healthy before it stops",
+            hint="repair it: appliance status; to continue anyway: --allow-outage",
+        )
+
+
+def _of_workloads(
+    request: DownRequest, members: list[str], views: Mapping[str, DrainView]
+) -> tuple[str, ...]:
+    """What ends, what is lost for good, and what others had done to nodes."""
+    lines = []
+    for name in members:
+        view = views[name]
+        foreseen = forecast(name, view.pods, view.budgets, view.nodes)
+        if foreseen.evicted:
+            lines.append(f"{name}: {len(foreseen.evicted)} pods end")
+        lines += [concern.sentence() for concern in foreseen.by("loses")]
+        waits = f"for {request.budget_seconds:.0f} s at most, then the pod ends with {name}"
+        lines += [f"{one.sentence()}: {waits}" for one in foreseen.by("blocks")]
+        if view.maintenance and not is_ours(view.maintenance):
+            lines.append(f"{name} stays {view.maintenance.sentence()}")
+        elif view.unschedulable and not view.maintenance:
+            lines.append(f"{name} is cordoned by others, and stays so after rack up")
+    return tuple(lines)
