@@ -23,8 +23,9 @@ from appliance.model.node.accepted import accepted_of
 from appliance.model.node.bmc.orders import BmcMachine
 from appliance.model.node.bmc.power import PowerOptions, PowerSeen, refusals, sentence
 from appliance.model.node.drain import Forecast, forecast
+from appliance.model.site import groups
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster.cluster import Cluster, ClusterNode, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, ClusterNode, NoCluster, Unreachable
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.model.state.journal import Run
 from appliance.workflows.node.baselines import read_passports
@@ -157,6 +158,7 @@ class _Plan:
         forecasts: dict[str, Forecast] = {}
         self.answers, unknown = True, ""
         self._members: Mapping[str, ClusterNode] = {}
+        self._is_served = False
         if request.options.takes_away:
             forecasts, unknown = self._pods()
             self.answers = not unknown
@@ -168,6 +170,7 @@ class _Plan:
                 {name: one for name, one in known.items() if name != state.node},
                 forecasts.get(state.node),
                 unknown,
+                self._serves(request.site.node(state.node)),
             )
             for state in self._states
         )
@@ -195,6 +198,7 @@ class _Plan:
         """Node -> what maintenance would do; and why nobody knows the pods."""
         session, site = self._session, self._request.site
         observed, _ = observe(site, session.nodes, session.cluster)
+        self._is_served = not isinstance(observed.cluster, NoCluster)
         if isinstance(observed.cluster, Unreachable):
             return {}, observed.cluster.reason
         if not isinstance(observed.cluster, Cluster):
@@ -206,9 +210,20 @@ class _Plan:
         except (ClusterError, NodeUnreachable) as error:
             return {}, error.message
         return {
-            name: forecast(name, view.pods, view.budgets, view.nodes)
+            name: forecast(name, view.pods, view.budgets, _without(view.nodes, names, name))
             for name, view in views.items()
         }, ""
+
+    def _serves(self, node: Node) -> str:
+        """What the cluster has from a node beside pods; nothing before there is a cluster."""
+        if not self._is_served:
+            return ""
+        nfs = self._request.site.settings.nfs
+        if nfs is not None and str(nfs.server) in (node.name, str(node.ip)):
+            return "it is the NFS server: volumes would hang"
+        if groups.SERVICES in node.groups:
+            return "it serves the registry: no node could pull an image"
+        return ""
 
     def _refuse(self) -> None:
         found = [one for seen in self.seen for one in refusals(seen, self._request.options)]
@@ -287,6 +302,16 @@ class _Plan:
                     "address: look at its power LED",
                 )
             clock.sleep(_POLL_SECONDS)
+
+
+def _without(
+    nodes: Sequence[ClusterNode], going: Sequence[str], name: str
+) -> tuple[ClusterNode, ...]:
+    """The nodes as they are while the others of the batch are off: none may count on another."""
+    return tuple(
+        replace(one, ready=False) if one.name in going and one.name != name else one
+        for one in nodes
+    )
 
 
 class _Unlocked:
