@@ -60,7 +60,14 @@ def record(app: Application, bmc: str, to: Path | None, site: Path, output: str)
     tree = recorder.record(node, lambda seen: print_line(f"reading {seen}", err=True))
     about = f"Recorded by appliance {__version__} from a BMC of {_model(tree)}."
     try:
-        text = recording(tree.resources, tree.missing, about, os.urandom(32), recorder.logins())
+        text = recording(
+            tree.resources,
+            tree.missing,
+            about,
+            os.urandom(32),
+            recorder.logins(),
+            [*(one.name for one in loaded.nodes), str(loaded.settings.domain), loaded.name],
+        )
     except ValueError as error:
         raise ApplianceError(
             f"{bmc}: nothing was written: {error}",
