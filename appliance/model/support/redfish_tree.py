@@ -56,24 +56,19 @@ _ABOUT: Final = "about"
 
 
 def scrubbed(
-    resources: Mapping[str, Mapping[str, Any]],
-    key: bytes,
-    secrets: Collection[str] = (),
-    own_names: Collection[str] = (),
+    resources: Mapping[str, Mapping[str, Any]], key: bytes, secrets: Collection[str] = ()
 ) -> dict[str, dict[str, Any]]:
     """The tree with pseudonyms; paths are replaced as links to them are.
 
     Args:
         resources: path -> resource.
         key: a secret; who has it not cannot guess what a pseudonym stands for.
-        secrets: values that must not be in the result, such as the login.
-        own_names: of the site's nodes and domain, wherever they stand.
+        secrets: values that must not be in the result, such as the login and the site's names.
 
     Raises:
         ValueError: a secret or an identity is still in the result: nothing may be written.
     """
-    own = {name for name in own_names if len(name) >= _SHORTEST}
-    truths = sorted({*_identities(resources.values()), *own})
+    truths = sorted(set(_identities(resources.values())))
     names = {truth: pseudonym_of_serial(truth, key) for truth in truths}
     plain = Pseudonyms(key, {})
     for mac in sorted(set(_macs(resources.values()))):
@@ -99,7 +94,6 @@ def recording(
     about: str,
     key: bytes,
     secrets: Collection[str] = (),
-    own_names: Collection[str] = (),
 ) -> str:
     """The text of a fixture: the scrubbed tree, with one resource a line.
 
@@ -109,13 +103,12 @@ def recording(
         about: what is recorded, and by what.
         key: as for :func:`scrubbed`.
         secrets: as for :func:`scrubbed`.
-        own_names: as for :func:`scrubbed`.
 
     Raises:
         ValueError: as by :func:`scrubbed`.
     """
     extra = {_MISSING: missing, _ABOUT: {_ABOUT: about}}
-    found = scrubbed({**resources, **extra}, key, secrets, own_names)
+    found = scrubbed({**resources, **extra}, key, secrets)
     missed, said = found.pop(_MISSING), found.pop(_ABOUT)[_ABOUT]
     head = {"format": FORMAT, "origin": "recorded", "about": said, "missing": missed}
     lines = ["{", *(f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items())]
@@ -137,17 +130,21 @@ def _scrub(value: Any, pseudonyms: Pseudonyms, secret: bytes, key: str = "", dep
         }
     if isinstance(value, list):
         return [_scrub(part, pseudonyms, secret, key, depth + 1) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if not isinstance(value, str):
-        # A serial number that is written as a number cannot be replaced elsewhere: it goes.
-        is_identity = _IDENTITY.fullmatch(key) and not isinstance(value, bool)
-        return None if is_identity else value
+    if isinstance(value, str):
+        return _scrub_text(value, pseudonyms, secret, key)
+    # A serial number that is written as a number cannot be replaced elsewhere: it goes.
+    is_identity = _IDENTITY.fullmatch(key) is not None and not isinstance(value, bool)
+    is_endless = isinstance(value, float) and not math.isfinite(value)
+    return None if is_identity or is_endless else value
+
+
+def _scrub_text(text: str, pseudonyms: Pseudonyms, secret: bytes, key: str) -> str:
     if _VERSION.fullmatch(key):
-        return value
-    if _IDENTITY.fullmatch(key) and 0 < len(value.strip()) < _SHORTEST and told_serial(value):
-        return pseudonym_of_serial(value.strip(), secret)
-    return pseudonyms.replace(value)
+        return text
+    word = text.strip()
+    if _IDENTITY.fullmatch(key) and 0 < len(word) < _SHORTEST and told_serial(word):
+        return pseudonym_of_serial(word, secret)
+    return pseudonyms.replace(text)
 
 
 def _without_texts(value: Any, key: str, depth: int = 0) -> Any:
