@@ -42,6 +42,8 @@ def _modules(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
         yield from _population(shows, machine)
     if reference.dimms and not unread:
         yield _count(reference.dimms, machine.dimms, filled)
+    elif not filled and not unread:
+        yield unknown("memory:modules", "at least 1 module", "no module is listed", _AS_ROOT)
     for one in filled:
         yield from _module(wanted, machine, one)
     kinds = Counter((one.size_bytes, one.part) for one in filled)
