@@ -59,6 +59,13 @@ class Documents(Protocol):
             Unreadable: the name is no name of a document, or the text is not one.
         """
 
+    def read(self, name: str) -> str | None:
+        """The text of a document; None where there is none that can be read.
+
+        Raises:
+            Unreadable: the name is no name of a document.
+        """
+
 
 class SiteFolder(Protocol):
     """The directory of a site that is to be written."""
