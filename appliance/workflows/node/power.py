@@ -7,9 +7,10 @@ What must not be here: emptying a node (:mod:`appliance.workflows.node.maintain`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 from appliance.errors import (
@@ -43,6 +44,8 @@ MOST_AT_ONCE = 64
 # How long a machine whose BMC reports power off may still answer.
 SILENCE_SECONDS = 10.0
 _POLL_SECONDS = 1.0
+# For what is on its way after Ctrl-C: a poll and one answer of a BMC.
+STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,12 @@ def _known(session: Session) -> tuple[Mapping[str, MachineIdentity], str]:
 
 def _at_once(nodes: Sequence[Node], do: Callable[[Node], NodePower]) -> tuple[NodePower, ...]:
     """The same of every node, in threads: one BMC that hangs holds nobody up."""
-    with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(max_workers=MOST_AT_ONCE)
+    try:
         return tuple(pool.map(do, nodes))
+    finally:
+        # After Ctrl-C nobody waits for answers; connections end by their time limit.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _status(node: Node, driver: BmcDriver, accepted: MachineIdentity | None) -> NodePower:
@@ -252,7 +259,7 @@ class _Plan:
         nodes = [node for node in request.nodes if node.name in names]
         why = [text for text in self.sentences if text.partition(":")[0] in names]
         with recorder.run_step(f"power: {request.options.verb}", names, why):
-            done = _at_once(nodes, self._switch)
+            done = self._switch_all(nodes)
             failed = [one for one in done if one.reason]
             if failed:
                 raise StepNotVerified(
@@ -266,16 +273,31 @@ class _Plan:
         kept = {one.node: one for one in done}
         return tuple(kept.get(state.node, state) for state in self._states)
 
-    def _switch(self, node: Node) -> NodePower:
+    def _switch_all(self, nodes: Sequence[Node]) -> tuple[NodePower, ...]:
+        """Switch all at once. After Ctrl-C no order is sent: the lock is soon another's."""
+        stop, pool = Event(), ThreadPoolExecutor(max_workers=MOST_AT_ONCE)
+        futures = [pool.submit(self._switch, node, stop) for node in nodes]
+        try:
+            return tuple(future.result() for future in futures)
+        except KeyboardInterrupt:
+            stop.set()
+            wait(futures, STOP_SECONDS)
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _switch(self, node: Node, stop: Event) -> NodePower:
         seen = next(one for one in self.seen if one.node == node.name)
         try:
             with self._driver.open(node) as bmc:
                 machine = bmc.require(seen.machine.identity) if self._is_told(seen) else None
                 for order in self._request.options.orders:
+                    if stop.is_set():
+                        return NodePower(node.name, reason=f"{node.name}: interrupted")
                     self._session.observer.verifying(
                         f"power: {self._request.options.verb}", f"{node.name}: power {order}"
                     )
-                    machine = bmc.power(order)
+                    machine = bmc.power(order, wanted=lambda: not stop.is_set())
                     if order != "on":
                         self._require_silence(node)
         except ApplianceError as error:
