@@ -297,21 +297,6 @@ class FakeArchive:
             raise self.away
 
 
-class FakeDocuments:
-    """Documents of this machine: name -> text."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-
-    def keep(self, name: str, text: str) -> bool:
-        changed = self.texts.get(name) != text
-        self.texts[name] = text
-        return changed
-
-    def read(self, name: str) -> str | None:
-        return self.texts.get(name)
-
-
 class FakeEtcd:
     """Members by address; ``silent`` nodes do not answer."""
 

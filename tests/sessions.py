@@ -6,11 +6,11 @@ from typing import Any
 
 from appliance.workflows.session.session import Session
 from tests import samples
+from tests.fake_documents import FakeDocuments
 from tests.fakes import (
     FakeArchive,
     FakeBundle,
     FakeClock,
-    FakeDocuments,
     FakeJournal,
     FakeObserver,
     FakeRack,

@@ -16,7 +16,8 @@ from appliance.model.checks.hardware.record import MOST_BYTES, kept_of
 from appliance.model.node.baseline import Passport
 from appliance.workflows.hardware.qualify import keep
 from appliance.workflows.hardware.records import carry_over, is_older, keep_with_passports
-from tests.fakes import FakeArchive, FakeDocuments
+from tests.fake_documents import FakeDocuments
+from tests.fakes import FakeArchive
 from tests.unit.hardware.made_up import expectation, machine
 
 NAME = "hardware/w1.json"
