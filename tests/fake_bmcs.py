@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -56,7 +56,12 @@ class FakeBmc:
             raise Refused(f"{self._name}: another machine")
         return self.machine()
 
-    def power(self, order: PowerOrder, seconds: float | None = None) -> BmcMachine:  # noqa: ARG002
+    def power(
+        self,
+        order: PowerOrder,
+        seconds: float | None = None,  # noqa: ARG002
+        wanted: Callable[[], bool] = lambda: True,  # noqa: ARG002
+    ) -> BmcMachine:
         if self._name in self._driver.order_fails:
             raise self._driver.order_fails[self._name]
         self._driver.orders.append((self._name, order))

@@ -6,7 +6,15 @@ from typing import Any
 
 from appliance.workflows.session.session import Session
 from tests import samples
-from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack
+from tests.fake_documents import FakeDocuments
+from tests.fakes import (
+    FakeArchive,
+    FakeBundle,
+    FakeClock,
+    FakeJournal,
+    FakeObserver,
+    FakeRack,
+)
 
 
 def fake_session(rack: FakeRack, journal: FakeJournal | None = None, **ports: Any) -> Session:
@@ -14,6 +22,7 @@ def fake_session(rack: FakeRack, journal: FakeJournal | None = None, **ports: An
     journal = journal or FakeJournal()
     given: dict[str, Any] = {
         **{"clock": FakeClock(), "observer": FakeObserver(), "archive": FakeArchive()},
+        **{"documents": FakeDocuments()},
         **{"bundle": FakeBundle(samples.manifest()), "preflight": lambda *_: ()},
         **ports,
     }

@@ -183,6 +183,7 @@ class Wiring:
             nodes=self.nodes,
             cluster=self.cluster,
             archive=self.archive,
+            documents=self.documents(),
             clock=self.clock,
             control_host=ThisMachine(),
             preflight=self.preflight,

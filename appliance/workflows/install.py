@@ -28,6 +28,7 @@ from appliance.model.state.nodes.roles import inventory_roles
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan, PlannedStep
 from appliance.workflows.bundle.at_hand import copied_bundle, require_bundle, vouch
+from appliance.workflows.hardware.records import carry_over
 from appliance.workflows.node.baselines import Acceptances, settle, spread
 from appliance.workflows.session.confirmation import (
     differing,
@@ -164,10 +165,17 @@ class _Run:
         settle(self._desired, self._observed, ports.archive)
         accepting = Acceptances(self._request.run, ports.archive, ports.clock, ports.observer)
         accepting.accept(self._desired, self._observed, self._request.accept)
+        self._keep_qualifications()
         added = any(BY_NAME[name].adds_control_plane for name in ran)
         if added and len(self._desired.site.control_plane) > 1:
             spread(ports.archive, ports.observer)
         return InstallResult(self._plan, self._observed, tuple(ran))
+
+    def _keep_qualifications(self) -> None:
+        """Records of hardware that were made before the cluster follow the passports."""
+        ports, names = self._ports, [node.name for node in self._desired.site.cluster_members]
+        for missed in carry_over(names, ports.documents, ports.archive, self._request.accept):
+            ports.observer.note(missed)
 
     def _keep(self) -> None:
         """Before Node objects go: write down what they have, where another laptop finds it."""

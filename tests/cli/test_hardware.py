@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable
+from appliance.model.node.baseline import Passport
 from appliance.model.site.settings import Node, Site
 from tests import samples
 from tests.unit.hardware.made_up import DATA, MODEL, document
@@ -32,8 +34,11 @@ class Nodes:
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers, self.scripts = answers, dict[str, str]()
+        self.archive = ""
 
     def run_as_root(self, node: Node, script: str, **_: Any) -> Answer:
+        if "--hardware" not in script:
+            return Answer(0, self.archive, "")
         self.scripts[node.name] = script
         told = self.answers.get(node.name)
         if told is None:
@@ -140,6 +145,17 @@ def test_the_record_is_kept_privately(appliance: Callable[..., int], rack: Rack)
     kept = json.loads(path.read_text())
     assert (kept["serial"], kept["verdict"], kept["by"]) == ("SN-1", "pass", "USER@HOST")
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_passport_of_another_machine_keeps_the_record_from_the_nodes(
+    appliance: Callable[..., int], rack: Rack, capsys: Capture
+) -> None:
+    passport = Passport("w1", {"machine": "SN-other"}).text()
+    rack.nodes.archive = f"7 w1.json\n{base64.b64encode(passport.encode()).decode()}\n"
+    assert appliance("qualify", "w1", MODELS) == 0
+    assert "it does not show the machine of the passport (serial SN-other)" in (
+        capsys.readouterr().err
+    )
 
 
 def test_the_report_has_a_page_for_each_node_and_nothing_from_outside(

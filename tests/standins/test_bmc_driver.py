@@ -347,3 +347,18 @@ def test_one_bmc_that_hangs_and_one_that_refuses_hold_nobody_up(
     assert done[0][0] is NodeUnreachable
     assert done[0][1] < 20
     assert others < 20
+
+
+def test_an_order_that_is_not_wanted_any_more_is_not_sent_again(rig: Callable[..., Any]) -> None:
+    with rig(changes=OFF, quirks={"power_seconds": 1000.0}) as made:
+        asked: list[str] = []
+
+        def once() -> bool:
+            asked.append("")
+            return len(asked) == 1
+
+        for wanted in (lambda: False, once):
+            with pytest.raises(StepNotVerified):
+                made.run(lambda bmc, wanted=wanted: bmc.power("on", wanted=wanted))
+        assert orders(made) == 1
+        assert made.clock.time < 10

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
 
 from appliance.adapters.local.state_files import replace_file
-from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.documents.strict_json import MOST_BYTES, Unreadable, read_json
 
 # The accepted names of the archive; no part of a name can leave the folder.
 _PART: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}"
@@ -36,6 +37,22 @@ class KeptDocuments:
         except (IsADirectoryError, NotADirectoryError, FileExistsError) as error:
             raise Unreadable(f"another file blocks its path: {error.strerror}") from error
         return True
+
+    def read(self, name: str) -> str | None:
+        """The text of a document; None where there is none, or something else is in its place.
+
+        Raises:
+            Unreadable: the name is not that of a document.
+        """
+        path = self._place(name)
+        try:
+            # A pipe would be waited for, and a link leads elsewhere.
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as stream:
+                content = stream.read(MOST_BYTES + 1)
+            return content.decode() if len(content) <= MOST_BYTES else None
+        except (OSError, UnicodeDecodeError):
+            return None
 
     def _place(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

@@ -120,8 +120,18 @@ class DrivenBmc:
             )
         return found
 
-    def power(self, order: PowerOrder, seconds: float | None = None) -> BmcMachine:
+    def power(
+        self,
+        order: PowerOrder,
+        seconds: float | None = None,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> BmcMachine:
         """Bring the power to a state; nothing is sent where it is already there.
+
+        Args:
+            order: which.
+            seconds: how long is waited for it.
+            wanted: whether it still is; nothing is sent, nor again, once it is not.
 
         Raises:
             BmcRefused: the BMC accepts no such order, or refused it.
@@ -135,12 +145,12 @@ class DrivenBmc:
                 if last.is_after(order):
                     return last
                 again = order != "off" and self._clock.monotonic() - sent_at >= AGAIN_SECONDS
-                if sent == 0 or (again and sent < MOST_ORDERS):
+                if wanted() and (sent == 0 or (again and sent < MOST_ORDERS)):
                     sent_at, sent = self._clock.monotonic(), sent + 1
                     self._reset(order, last)
             except BmcFailed as failed:
                 trouble = failed.reason
-            if patience.is_over():
+            if patience.is_over() or not wanted():
                 found = f"its BMC reports power {last.power or 'unknown'}"
                 raise StepNotVerified(
                     f"{self._name}: {found} {patience.words} after the order {order}",

@@ -110,12 +110,14 @@ def qualify(
 
 def keep(
     found: Sequence[Qualification], documents: Documents, by: str, now: float, tool_version: str
-) -> tuple[str, ...]:
-    """Keep the record of each node that was read; returns the names of the documents."""
+) -> Mapping[str, str]:
+    """Keep the record of each node that was read on this machine; node -> its text."""
     at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-    kept = []
-    for one in found:
-        if one.reading.machine is not None:
-            documents.keep(document_of(one.node), record(one, by, at, tool_version))
-            kept.append(document_of(one.node))
-    return tuple(kept)
+    kept = {
+        one.node: record(one, by, at, tool_version)
+        for one in found
+        if one.reading.machine is not None
+    }
+    for node, text in kept.items():
+        documents.keep(document_of(node), text)
+    return kept

@@ -7,9 +7,10 @@ What must not be here: emptying a node (:mod:`appliance.workflows.node.maintain`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 from appliance.errors import (
@@ -23,8 +24,9 @@ from appliance.model.node.accepted import accepted_of
 from appliance.model.node.bmc.orders import BmcMachine
 from appliance.model.node.bmc.power import PowerOptions, PowerSeen, refusals, sentence
 from appliance.model.node.drain import Forecast, forecast
+from appliance.model.site import groups
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster.cluster import Cluster, ClusterNode, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, ClusterNode, NoCluster, Unreachable
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.model.state.journal import Run
 from appliance.workflows.node.baselines import read_passports
@@ -42,6 +44,8 @@ MOST_AT_ONCE = 64
 # How long a machine whose BMC reports power off may still answer.
 SILENCE_SECONDS = 10.0
 _POLL_SECONDS = 1.0
+# For what is on its way after Ctrl-C: a poll and one answer of a BMC.
+STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,12 @@ def _known(session: Session) -> tuple[Mapping[str, MachineIdentity], str]:
 
 def _at_once(nodes: Sequence[Node], do: Callable[[Node], NodePower]) -> tuple[NodePower, ...]:
     """The same of every node, in threads: one BMC that hangs holds nobody up."""
-    with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(max_workers=MOST_AT_ONCE)
+    try:
         return tuple(pool.map(do, nodes))
+    finally:
+        # After Ctrl-C nobody waits for answers; connections end by their time limit.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _status(node: Node, driver: BmcDriver, accepted: MachineIdentity | None) -> NodePower:
@@ -157,6 +165,7 @@ class _Plan:
         forecasts: dict[str, Forecast] = {}
         self.answers, unknown = True, ""
         self._members: Mapping[str, ClusterNode] = {}
+        self._is_served = False
         if request.options.takes_away:
             forecasts, unknown = self._pods()
             self.answers = not unknown
@@ -168,6 +177,7 @@ class _Plan:
                 {name: one for name, one in known.items() if name != state.node},
                 forecasts.get(state.node),
                 unknown,
+                self._serves(request.site.node(state.node)),
             )
             for state in self._states
         )
@@ -195,6 +205,7 @@ class _Plan:
         """Node -> what maintenance would do; and why nobody knows the pods."""
         session, site = self._session, self._request.site
         observed, _ = observe(site, session.nodes, session.cluster)
+        self._is_served = not isinstance(observed.cluster, NoCluster)
         if isinstance(observed.cluster, Unreachable):
             return {}, observed.cluster.reason
         if not isinstance(observed.cluster, Cluster):
@@ -206,9 +217,20 @@ class _Plan:
         except (ClusterError, NodeUnreachable) as error:
             return {}, error.message
         return {
-            name: forecast(name, view.pods, view.budgets, view.nodes)
+            name: forecast(name, view.pods, view.budgets, _without(view.nodes, names, name))
             for name, view in views.items()
         }, ""
+
+    def _serves(self, node: Node) -> str:
+        """What the cluster has from a node beside pods; nothing before there is a cluster."""
+        if not self._is_served:
+            return ""
+        nfs = self._request.site.settings.nfs
+        if nfs is not None and str(nfs.server) in (node.name, str(node.ip)):
+            return "it is the NFS server: volumes would hang"
+        if groups.SERVICES in node.groups:
+            return "it serves the registry: no node could pull an image"
+        return ""
 
     def _refuse(self) -> None:
         found = [one for seen in self.seen for one in refusals(seen, self._request.options)]
@@ -235,7 +257,7 @@ class _Plan:
         nodes = [node for node in request.nodes if node.name in names]
         why = [text for text in self.sentences if text.partition(":")[0] in names]
         with recorder.run_step(f"power: {request.options.verb}", names, why):
-            done = _at_once(nodes, self._switch)
+            done = self._switch_all(nodes)
             failed = [one for one in done if one.reason]
             if failed:
                 raise StepNotVerified(
@@ -249,16 +271,31 @@ class _Plan:
         kept = {one.node: one for one in done}
         return tuple(kept.get(state.node, state) for state in self._states)
 
-    def _switch(self, node: Node) -> NodePower:
+    def _switch_all(self, nodes: Sequence[Node]) -> tuple[NodePower, ...]:
+        """Switch all at once. After Ctrl-C no order is sent: the lock is soon another's."""
+        stop, pool = Event(), ThreadPoolExecutor(max_workers=MOST_AT_ONCE)
+        futures = [pool.submit(self._switch, node, stop) for node in nodes]
+        try:
+            return tuple(future.result() for future in futures)
+        except KeyboardInterrupt:
+            stop.set()
+            wait(futures, STOP_SECONDS)
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _switch(self, node: Node, stop: Event) -> NodePower:
         seen = next(one for one in self.seen if one.node == node.name)
         try:
             with self._driver.open(node) as bmc:
                 machine = bmc.require(seen.machine.identity) if self._is_told(seen) else None
                 for order in self._request.options.orders:
+                    if stop.is_set():
+                        return NodePower(node.name, reason=f"{node.name}: interrupted")
                     self._session.observer.verifying(
                         f"power: {self._request.options.verb}", f"{node.name}: power {order}"
                     )
-                    machine = bmc.power(order)
+                    machine = bmc.power(order, wanted=lambda: not stop.is_set())
                     if order != "on":
                         self._require_silence(node)
         except ApplianceError as error:
@@ -285,6 +322,16 @@ class _Plan:
                     "address: look at its power LED",
                 )
             clock.sleep(_POLL_SECONDS)
+
+
+def _without(
+    nodes: Sequence[ClusterNode], going: Sequence[str], name: str
+) -> tuple[ClusterNode, ...]:
+    """The nodes as they are while the others of the batch are off: none may count on another."""
+    return tuple(
+        replace(one, ready=False) if one.name in going and one.name != name else one
+        for one in nodes
+    )
 
 
 class Unlocked:

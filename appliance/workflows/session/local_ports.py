@@ -60,6 +60,13 @@ class Documents(Protocol):
             Unreadable: the name is no name of a document, or the text is not one.
         """
 
+    def read(self, name: str) -> str | None:
+        """The text of a document; None where there is none that can be read.
+
+        Raises:
+            Unreadable: the name is no name of a document.
+        """
+
 
 class RackRecord(Protocol):
     """What this machine knows of a rack that was taken down; readable while the rack is off."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from appliance.model.checks.hardware.record import FOLDER as QUALIFICATIONS
 from appliance.model.control.handover import Handover, handover
 from appliance.model.documents.strict_json import Unreadable
+from appliance.workflows.hardware.records import is_older
 
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 JOURNAL = "journal"
-FOLDERS = ("passports", "maintenance")
+FOLDERS = ("passports", "maintenance", QUALIFICATIONS)
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def site_adopt(session: Session) -> AdoptResult:
     for folder in FOLDERS:
         for name, text in session.archive.everything(folder).items():
             try:
+                if folder == QUALIFICATIONS and is_older(session.documents, name, text):
+                    continue
                 if session.documents.keep(name, text):
                     new.append(name)
             except Unreadable as error:

@@ -122,7 +122,12 @@ class FakeBmc:
         """As it reports it."""
         return BmcMachine(serial=self._server.serial, power=self._server.power)
 
-    def power(self, order: PowerOrder, seconds: float | None = None) -> BmcMachine:  # noqa: ARG002
+    def power(
+        self,
+        order: PowerOrder,
+        seconds: float | None = None,  # noqa: ARG002
+        wanted: Callable[[], bool] = lambda: True,  # noqa: ARG002
+    ) -> BmcMachine:
         """Cut, or on."""
         self._server.orders.append(order)
         if self._server.fault == "lies":

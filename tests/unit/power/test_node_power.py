@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 
 from appliance.errors import (
     ApplianceError,
+    Interrupted,
     NodeUnreachable,
     PreflightFailed,
     Refused,
     StepNotVerified,
 )
 from appliance.model.node.baseline import Passport
+from appliance.model.node.bmc.orders import BmcMachine, PowerOrder
 from appliance.model.node.bmc.power import PowerOptions
 from appliance.model.state.cluster.cluster import NoCluster, Unreachable
 from appliance.model.state.nodes.maintenance import ANNOTATION
@@ -26,7 +29,7 @@ from appliance.workflows.node.power import (
     node_power_status,
 )
 from tests import samples
-from tests.fake_bmcs import FakeDriver
+from tests.fake_bmcs import FakeBmc, FakeDriver
 from tests.fakes import FakeArchive, FakeClock, FakeJournal, FakeRack, run
 from tests.sessions import fake_session
 from tests.unit.life.rack import WEB, FakeDrain
@@ -278,3 +281,41 @@ def test_status_reports_every_node_whatever_the_others_do() -> None:
         ("w1", "another", ""),
         ("w2", "unknown", "w2: the BMC at x: timed out"),
     ]
+
+
+def test_after_ctrl_c_no_order_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def power(
+        self: FakeBmc,
+        order: PowerOrder,
+        _seconds: float | None = None,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> BmcMachine:
+        if self._name == "w1":
+            raise KeyboardInterrupt
+        self._driver.orders.append((self._name, order))
+        while wanted():
+            time.sleep(0.01)
+        return self._becomes(power="Off")
+
+    monkeypatch.setattr(FakeBmc, "power", power)
+    bench = Bench()
+    with pytest.raises(Interrupted):
+        bench.switch("cycle", "w1", "w2", hard=True)
+    assert ("w2", "on") not in bench.driver.orders
+    assert [one.outcome for one in bench.journal.records] != ["verified"]
+
+
+def test_a_bmc_that_hangs_does_not_hold_up_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, hang = FakeDriver.open, 2.0
+
+    def slow(self: FakeDriver, node: Any) -> Any:
+        if node.name == "cp1":
+            raise KeyboardInterrupt
+        time.sleep(hang)
+        return opened(self, node)
+
+    monkeypatch.setattr(FakeDriver, "open", slow)
+    bench, began = Bench(), time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        bench.status()
+    assert time.monotonic() - began < hang

@@ -56,11 +56,13 @@ def qualify(
     - machines of one model are compared with each other: who differs from most is named
     - trials: 500 synced writes of 2300 bytes below /var/lib, at most 8 s; a quarter of the free
       memory, at most 1 GiB; do not run them on a control plane that is under load
-    - the record of each node is kept in the site's .appliance/hardware
+    - the record of each node is kept in the site's .appliance/hardware; with a cluster also
+      beside the passports, on the control-plane nodes
 
     Without NODE: all nodes. Example: appliance hardware qualify gpu1 gpu2 --report rack7.html
     """
     from appliance.workflows.hardware import qualify as workflow
+    from appliance.workflows.hardware.records import keep_with_passports
 
     connected = app.connect(site)
     asked = workflow.asked_nodes(connected.site, nodes)
@@ -71,7 +73,8 @@ def qualify(
     found = workflow.qualify(asked, catalogue, reader, by, trials)
     run = connected.run("hardware qualify")
     who, now = f"{run.operator}@{run.host}", connected.clock.now()
-    workflow.keep(found, connected.documents(), who, now, __version__)
+    kept = workflow.keep(found, connected.documents(), who, now, __version__)
+    show_warnings(keep_with_passports(kept, connected.archive))
     if report is not None:
         _write(report, connected.site.name, found, who, now)
     if output == "json":

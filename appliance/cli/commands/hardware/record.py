@@ -59,8 +59,10 @@ def record(app: Application, bmc: str, to: Path | None, site: Path, output: str)
     recorder = RedfishRecorder(vault_of(loaded))
     tree = recorder.record(node, lambda seen: print_line(f"reading {seen}", err=True))
     about = f"Recorded by appliance {__version__} from a BMC of {_model(tree)}."
+    names = [one.name for one in loaded.nodes]
+    hidden = [*recorder.logins(), *names, str(loaded.settings.domain), loaded.name]
     try:
-        text = recording(tree.resources, tree.missing, about, os.urandom(32), recorder.logins())
+        text = recording(tree.resources, tree.missing, about, os.urandom(32), hidden)
     except ValueError as error:
         raise ApplianceError(
             f"{bmc}: nothing was written: {error}",

@@ -40,7 +40,9 @@ hard_option = click.option(
     "--hard", is_flag=True, help="Cut the power; do not ask the operating system to stop."
 )
 outage_option = click.option(
-    "--allow-outage", is_flag=True, help="Continue even if pods run on the node."
+    "--allow-outage",
+    is_flag=True,
+    help="Continue even if pods run on the node or the cluster needs it.",
 )
 serial_option = click.option(
     "--serial",

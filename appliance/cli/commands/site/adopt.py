@@ -37,7 +37,6 @@ def adopt(app: Application, site: Path, output: str) -> None:
     session = replace(
         connected.session(run=connected.run("site adopt")),
         records=connected.records(),
-        documents=connected.documents(),
     )
     adopted = site_adopt(session)
     for sentence in adopted.skipped:

@@ -28,6 +28,7 @@ Text = Annotated[str, StringConstraints(max_length=300)]
 PciId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 Number = Annotated[float, Field(ge=-1e15, le=1e15)]
+Positive = Annotated[float, Field(ge=0, le=1e15)]
 Scalar = Text | bool | int | float | None
 Source = Literal["probe", "redfish"]
 
@@ -168,7 +169,7 @@ class Trials(_Part):
     """What ``appliance hardware qualify`` measured, within limits of size and time."""
 
     fsync_folder: Text | None = None
-    fsync_p99_ms: Number | None = None
+    fsync_p99_ms: Positive | None = None
     fsync_writes: Count | None = None
     memory_bytes: Count | None = None
     memory_errors: Count | None = None

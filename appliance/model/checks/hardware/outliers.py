@@ -70,8 +70,11 @@ def _comparable(machine: Machine) -> Iterator[tuple[str, str]]:
         "gpus": _of_gpus(machine.gpus),
         "nic-firmware": _counted(nic.firmware for nic in machine.nics or ()),
     }
-    disks = {disk.model: disk.firmware for disk in machine.disks or () if disk.model}
-    told |= {f"disk-firmware:{model}": firmware for model, firmware in disks.items()}
+    disks: dict[str, set[str]] = defaultdict(set)
+    for disk in machine.disks or ():
+        if disk.model and disk.firmware:
+            disks[disk.model].add(disk.firmware)
+    told |= {f"disk-firmware:{model}": ", ".join(sorted(of)) for model, of in disks.items()}
     told |= {f"bios:{name}": value for name, value in (machine.bios_attributes or {}).items()}
     yield from ((fact, str(value)) for fact, value in told.items() if value not in (None, ""))
 

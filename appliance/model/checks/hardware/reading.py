@@ -12,12 +12,13 @@ from appliance.model.checks.hardware.findings import (
     failed,
     overall,
     passed,
+    unknown,
     worst_first,
 )
 from appliance.model.checks.hardware.found import Machine, together
 from appliance.model.checks.hardware.outliers import outliers
 from appliance.model.checks.hardware.qualification import qualify
-from appliance.model.state.facts.placeholders import told_serial
+from appliance.model.state.facts.identity import MachineIdentity, identity, likeness
 
 
 @dataclass(frozen=True)
@@ -45,18 +46,36 @@ class Reading:
         """Why what was asked did not answer."""
         return tuple(one for one in (self.probe, self.bmc) if isinstance(one, str))
 
+    def silent(self) -> Iterator[Finding]:
+        """Who was asked and told nothing: what only they know is unknown, so it is no pass."""
+        for name, told in (("probe", self.probe), ("bmc", self.bmc)):
+            if isinstance(told, str):
+                ways = {"probe": "bmc", "bmc": "probe"}
+                action = f"repair it; or leave it out: --by {ways[name]}"
+                yield unknown(name, "an answer", told, action)
+
     def same_machine(self) -> Iterator[Finding]:
-        """Whether probe and BMC speak of one machine."""
+        """Whether probe and BMC speak of one machine: by serial, else by UUID."""
         if not isinstance(self.probe, Machine) or not isinstance(self.bmc, Machine):
             return
-        inside, outside = (told_serial(one.identity.serial) for one in (self.probe, self.bmc))
-        if inside is None or outside is None:
-            return
-        action = "correct bmc_address or bmc_system in host_vars of this node"
-        if inside == outside:
-            yield passed("bmc:serial", inside, outside)
+        inside, outside = (_identity(one) for one in (self.probe, self.bmc))
+        fact, expected = "bmc:serial", inside.serial or inside.words()
+        by_serial = bool(inside.serial and outside.serial)
+        like = likeness(inside, outside)
+        if like == "same":
+            yield passed(fact, expected, outside.serial or outside.words())
+        elif like == "another" and by_serial:
+            action = "correct bmc_address or bmc_system in host_vars of this node"
+            yield failed(fact, expected, outside.serial, action)
         else:
-            yield failed("bmc:serial", inside, outside, action)
+            # Another UUID may be the same with its bytes swapped.
+            why = f"the BMC tells {outside.words()}"
+            action = "have the vendor's tool write the serial number into firmware and BMC"
+            yield unknown(fact, expected, why, action)
+
+
+def _identity(machine: Machine) -> MachineIdentity:
+    return identity(machine.identity.serial, machine.identity.uuid)
 
 
 @dataclass(frozen=True)
@@ -104,6 +123,7 @@ def qualifications(
             worst_first(
                 (
                     *qualify(wanted[node], machines[node][1]),
+                    *reading.silent(),
                     *reading.same_machine(),
                     *odd[node],
                 )

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from appliance.model.checks.hardware.found import Machine
 from appliance.model.checks.hardware.reading import Qualification
+from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.state.facts.identity import MachineIdentity, identity
 from appliance.model.state.facts.placeholders import told_serial
 
 FOLDER: Final = "hardware"
 SCHEMA: Final = 1
+# Every control-plane node keeps it; a server of 32 modules and 24 disks has some 40 KiB.
+MOST_BYTES: Final = 512 * 1024
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a record says of itself.
+
+    Attributes:
+        machine: which one was judged; tells nothing where it did not tell.
+        at: ISO 8601, UTC: two of them compare as texts.
+    """
+
+    machine: MachineIdentity
+    at: str
 
 
 def document_of(node: str) -> str:
@@ -45,6 +63,23 @@ def record(one: Qualification, by: str, at: str, tool_version: str) -> str:
     """
     head = {"schema": SCHEMA, "by": by, "at": at, "tool_version": tool_version}
     return json.dumps({**head, **plain(one)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def kept_of(text: str | None, node: str) -> Kept | None:
+    """What a document says, if it is the record of this node; None for any other text."""
+    try:
+        told = read_json(text or "", most_bytes=MOST_BYTES)
+    except Unreadable:
+        return None
+    if not isinstance(told, Mapping) or (told.get("schema"), told.get("node")) != (SCHEMA, node):
+        return None
+    reports = [told.get(name) for name in ("probe", "bmc")]
+    names = [one.get("identity") for one in reports if isinstance(one, Mapping)]
+    uuids = [one.get("uuid") for one in names if isinstance(one, Mapping)]
+    uuid = next((one for one in uuids if isinstance(one, str)), None)
+    serial, at = told.get("serial"), told.get("at")
+    machine = identity(serial if isinstance(serial, str) else None, uuid)
+    return Kept(machine, at if isinstance(at, str) else "")
 
 
 def _report(told: Machine | str | None) -> dict[str, Any] | None:

@@ -57,6 +57,7 @@ class PowerSeen:
         others: node -> which machine is known under another name.
         forecast: what maintenance of it would do; None where it is no member.
         unknown: why nobody knows which pods run on it; empty where that is known.
+        serves: what the cluster has from it, beside pods; empty for nothing.
     """
 
     node: str
@@ -65,6 +66,7 @@ class PowerSeen:
     others: Mapping[str, MachineIdentity] = field(default_factory=dict)
     forecast: Forecast | None = None
     unknown: str = ""
+    serves: str = ""
 
     def is_done(self, options: PowerOptions) -> bool:
         """Whether nothing has to be sent."""
@@ -77,12 +79,23 @@ def refusals(seen: PowerSeen, options: PowerOptions) -> Iterator[Refusal]:
     yield from _of_orders(seen, options)
     if options.takes_away and not options.allow_outage:
         yield from _of_pods(seen)
+        yield from _of_outage(seen)
 
 
 def _of_identity(seen: PowerSeen, options: PowerOptions) -> Iterator[Refusal]:
     found, node = seen.machine.identity, seen.node
     correct = f"correct bmc_address or bmc_system in host_vars/{node}.yml"
     expected = MachineIdentity(serial=options.serial) if options.serial else seen.accepted
+    if options.serial and likeness(seen.accepted, expected) == "another":
+        yield Refusal(
+            node,
+            "serial",
+            f"--serial {options.serial}, but the accepted machine has {seen.accepted.words()}",
+            "the serial of the accepted machine",
+            "leave --serial out; if the machine was replaced: appliance node passport "
+            f"{node} --acknowledge",
+        )
+        return
     like = likeness(expected, found)
     if like == "another":
         yield Refusal(
@@ -136,10 +149,27 @@ def _of_pods(seen: PowerSeen) -> Iterator[Refusal]:
             f"empty it first: appliance node maintain {node} --shutdown; or, to lose the pods: "
             f"{anyway}",
         )
-    elif seen.forecast is not None:
-        for concern in seen.forecast.by("refuses"):
-            text = f"to change its power anyway: {anyway}"
-            yield Refusal(node, "outage", concern.text, "a node that is not needed", text)
+
+
+def _of_outage(seen: PowerSeen) -> Iterator[Refusal]:
+    text = "to change its power anyway: run the same command with --allow-outage"
+    for outage in _outages(seen):
+        yield Refusal(seen.node, "outage", outage, "a node that is not needed", text)
+
+
+def _outages(seen: PowerSeen) -> tuple[str, ...]:
+    """What stops without the node, beside its own pods."""
+    concerns = seen.forecast.by("refuses") if seen.forecast is not None else ()
+    return tuple(text for text in (*(one.text for one in concerns), seen.serves) if text)
+
+
+def _losses(seen: PowerSeen) -> Iterator[str]:
+    """What the operator accepted by ``--allow-outage``."""
+    if seen.unknown:
+        yield "nobody knows which pods run on it"
+    elif seen.forecast is not None and seen.forecast.evicted:
+        yield f"{len(seen.forecast.evicted)} pods on it are lost"
+    yield from _outages(seen)
 
 
 def sentence(seen: PowerSeen, options: PowerOptions) -> str:
@@ -148,7 +178,8 @@ def sentence(seen: PowerSeen, options: PowerOptions) -> str:
     if seen.is_done(options):
         return f"{seen.node}: nothing to do: its BMC reports power {machine.power}"
     words = [str(reset_of(order, machine.resets)) for order in options.orders]
-    return (
+    said = (
         f"{seen.node}: its BMC ({machine.identity.words()}) reports power "
         f"{machine.power or 'unknown'}; will send {', then '.join(words)}"
     )
+    return "; ".join((said, *(_losses(seen) if options.takes_away else ())))

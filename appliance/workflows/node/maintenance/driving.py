@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,7 +32,12 @@ class DrivenBmc(Protocol):
     def require(self, accepted: MachineIdentity) -> BmcMachine:
         """The machine, if it is this one; raises Refused where it is not, or cannot be told."""
 
-    def power(self, order: PowerOrder, seconds: float | None = None) -> BmcMachine:
+    def power(
+        self,
+        order: PowerOrder,
+        seconds: float | None = None,
+        wanted: Callable[[], bool] = ...,
+    ) -> BmcMachine:
         """Bring the power to a state; nothing is sent where it is already there."""
 
     def media(self) -> tuple[Medium, ...]:

@@ -67,7 +67,7 @@ def _gpu(wanted: Expectation, machine: Machine, gpu: Gpu) -> Iterator[Finding]:
 def _width(gpu: Gpu, machine: Machine, by_card: int | None) -> Finding:
     fact, most = f"gpu:{gpu.address}:width", by_card or gpu.max_link_width
     path = f"gpus.{gpu.address}.link_width"
-    if most is None or gpu.link_width is None:
+    if not most or gpu.link_width is None:
         return unknown(fact, f"x{most or '?'}", machine.why(path), "inspect it by the probe")
     if gpu.link_width >= most:
         return passed(fact, f"x{most}", f"x{gpu.link_width}")
@@ -80,7 +80,7 @@ def _width(gpu: Gpu, machine: Machine, by_card: int | None) -> Finding:
 def _speed(gpu: Gpu, machine: Machine) -> Finding:
     fact, most = f"gpu:{gpu.address}:speed", gpu.max_link_gts
     path = f"gpus.{gpu.address}.link_gts"
-    if most is None or gpu.link_gts is None:
+    if not most or gpu.link_gts is None:
         return unknown(fact, f"{most or '?'} GT/s", machine.why(path), "inspect it by the probe")
     expected, found = f"{most:g} GT/s", f"{gpu.link_gts:g} GT/s"
     if gpu.link_gts >= most:

@@ -58,6 +58,8 @@ def cpus(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
         found = f"{len(machine.cpus)} CPUs"
         action = "reseat the missing CPU, and look for bent pins"
         yield judged("cpus", f"{count} CPUs", found, action, good=len(machine.cpus) == count)
+    elif not machine.cpus:
+        yield unknown("cpus", "at least 1 CPU", "no CPU is listed", "inspect it again")
     for cpu in machine.cpus:
         expected = reference.cpu_model or (platform.cpu_vendor or "").upper()
         if not expected:

@@ -17,6 +17,9 @@ _AS_ROOT = "inspect it as root with dmidecode, or by its BMC"
 def memory(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     """Every judgement of memory."""
     yield from _modules(wanted, machine)
+    listed = machine.dimms is None or any(one.size_bytes != 0 for one in machine.dimms)
+    if not listed and not wanted.model.reference.dimms:
+        yield unknown("memory:modules", "at least 1 module", "no module is listed", _AS_ROOT)
     yield from _errors(machine)
 
 
