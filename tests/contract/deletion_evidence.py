@@ -66,6 +66,10 @@ NOTE: Final = Evidence(
     "tests/unit/imaging/test_image_workflow.py::"
     "test_what_a_killed_run_left_is_finished_without_wipe",
 )
+LEFT_MEDIUM: Final = Evidence(
+    "a folder of media that a killed run left; the site's lock is held, so no other run is at work",
+    "tests/unit/imaging/test_server.py::test_what_a_killed_run_left_is_removed",
+)
 SEED: Final = Evidence(
     "the installer's own document, in memory; its disk has the serial, and is empty",
     "tests/unit/imaging/test_programs.py::test_a_refused_disk_leaves_the_document_as_it_is",

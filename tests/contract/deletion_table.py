@@ -12,10 +12,10 @@ from typing import Final
 # fmt: off
 from tests.contract.deletion_evidence import (
     ARCHIVES, ASIDE, CACHE, CONTAINER, CREDENTIALS, DELTA, DIGEST, EMPTIED, EVICTION, HALF,
-    HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER, MIRROR,
-    MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
-    PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
-    UNFINISHED, UNUSED_DOCKER, WRITE, Places,
+    HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LEFT_MEDIUM, LINK, LISTED, LOCK,
+    MEMBER, MIRROR, MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN,
+    PLACED, POLICY, PROOF, PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE,
+    TEMPORARY, TRIAL, UNFINISHED, UNUSED_DOCKER, WRITE, Places,
 )
 # fmt: on
 # isort: on
@@ -65,6 +65,7 @@ PLACES: Final[Places] = {
     },
     "appliance/adapters/imaging/notes.py": {"NoteFiles.drop: unlink": NOTE},
     "appliance/adapters/imaging/serving.py": {
+        "HttpServing.open: rmtree": LEFT_MEDIUM,
         "dnsmasq: open w": IMAGING,
         "dnsmasq: write_text": IMAGING,
     },
