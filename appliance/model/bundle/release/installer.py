@@ -11,7 +11,7 @@ from pydantic import Field
 
 from appliance.model.bundle.archives.archive import Frozen
 
-Layout = Literal["ubuntu", "standin"]
+Layout = Literal["ubuntu"]
 
 
 class InstallerMedium(Frozen):
