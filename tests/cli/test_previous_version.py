@@ -42,7 +42,8 @@ Capture = pytest.CaptureFixture[str]
 # These read nothing but the site's files, and then a node or a program that no fake plays.
 OF_ANOTHER = {
     ("kubeconfig",), ("node", "logs"), ("node", "ssh"), ("runai", "csr"),
-    ("runai", "access", "kubeconfig"),
+    ("runai", "access", "kubeconfig"), ("node", "power", "status"),
+    ("hardware", "inspect"), ("hardware", "qualify"), ("hardware", "record"),
 }  # fmt: skip
 READ = sorted(LOOKING.keys() - OF_ANOTHER)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ansible.module_utils import runai_rollouts
 from ansible.module_utils import runai_upgrade_record as records
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.basic import AnsibleModule
@@ -13,7 +14,8 @@ module: runai_upgrade_noted
 short_description: Note how far an upgrade of Run:ai came
 description:
   - Sets entries of the record that C(runai_saved_state) made. The probe reads it.
-  - Before C(verified), each claim of Run:ai must be bound to the volume from before.
+  - Before C(verified), each claim of Run:ai must be bound to the volume from before, and every
+    workload must run in its new form. That is waited for, as long as something changes.
 options:
   merged: {description: The values of both releases are merged, type: bool}
   verified: {description: The new version was seen to work, type: bool}
@@ -36,10 +38,11 @@ def note(changes, kubectl):
     """Change the record; return whether that changed anything.
 
     Raises:
-        UpgradeError: there is none, or a claim has another volume.
+        UpgradeError: there is none, a claim has another volume, or new pods do not start.
     """
     if changes.get("verified"):
         records.require_claims(kubectl, records.read().get("claims") or {})
+        runai_rollouts.require(kubectl)
     return records.update(changes)
 
 

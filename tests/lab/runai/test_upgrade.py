@@ -142,7 +142,9 @@ def test_an_upgrade_keeps_login_connection_and_projects(
     assert "PostgreSQL database dump complete" in dump
     volumes = json.loads(kubectl(runai_lab, "get persistentvolumes -o json"))["items"]
     ours = [
-        one["spec"] for one in volumes if one["spec"]["claimRef"]["namespace"].startswith("run")
+        one["spec"]
+        for one in volumes
+        if one["spec"].get("claimRef", {}).get("namespace", "").startswith("run")
     ]
     assert {one["persistentVolumeReclaimPolicy"] for one in ours} == {"Retain"}
 
@@ -164,12 +166,13 @@ def test_a_run_that_is_killed_is_resumed_by_the_same_command(
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
-    for line in process.stdout:
-        if f"{step}:" in line:
-            break
-    time.sleep(5)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait(30) == -signal.SIGKILL
+    with process.stdout:
+        for line in process.stdout:
+            if f"{step}:" in line:
+                break
+        time.sleep(5)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(30) == -signal.SIGKILL
 
 
 def test_the_run_after_the_last_kill_ends_it(

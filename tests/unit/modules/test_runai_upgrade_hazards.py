@@ -29,6 +29,7 @@ from tests.unit.modules.test_runai_upgrade_modules import (
 
 noted = load("runai_upgrade_noted", role=ROLE)
 dumps = importlib.import_module("ansible.module_utils.runai_dump")
+rollouts = importlib.import_module("ansible.module_utils.runai_rollouts")
 records = saved_state.records
 
 
@@ -270,3 +271,94 @@ def test_a_deployment_that_was_deleted_before_helm_comes_back() -> None:
     job.effect = lambda _command: api.secrets.append(revision(4, manifest="kind: Deployment\n"))
     assert rolled_back.roll_back(want, job, releases, int, ("runai-backend", 3))
     assert job.commands[0][:4] == ["helm", "rollback", "runai-backend", "3"]
+
+
+# -- the new version runs --------------------------------------------------------------------
+
+
+def workload(kind: str = "Deployment", wanted: int = 1, **status: Any) -> dict[str, Any]:
+    """A workload of the backend that was changed once."""
+    meta = {"namespace": "runai-backend", "name": "backend", "generation": 2}
+    spec = {} if kind == "DaemonSet" else {"replicas": wanted}
+    return {
+        "kind": kind,
+        "metadata": meta,
+        "spec": spec,
+        "status": {"observedGeneration": 2, **status},
+    }
+
+
+WHOLE: dict[str, Any] = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        (workload(**WHOLE), ""),
+        (workload(wanted=0), ""),
+        (workload("StatefulSet", **WHOLE), ""),
+        (
+            workload(
+                "DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=2, numberReady=2
+            ),
+            "",
+        ),
+        # The old pod is ready and answers.
+        (workload(replicas=2, updatedReplicas=1, readyReplicas=1), "1 pods of its old form"),
+        (workload(replicas=1, readyReplicas=1), "0 of 1 pods are of its new form"),
+        (workload(**{**WHOLE, "observedGeneration": 1}), "not taken up"),
+        (workload("StatefulSet", replicas=1, updatedReplicas=1), "0 of 1 pods are ready"),
+        (workload("DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=1), "1 of 2"),
+        ({}, "0 of 1 pods are of its new form"),
+    ],
+)
+def test_a_workload_runs_in_its_new_form_or_it_is_said_why_not(
+    item: dict[str, Any], why: str
+) -> None:
+    found = rollouts.unfinished(item)
+    assert why in found
+    assert bool(found) == bool(why)
+
+
+class Cluster:
+    """A backend whose old pod answers, and whose new one is in a state."""
+
+    def __init__(self, waiting: dict[str, str]) -> None:
+        self.now = 0.0
+        self.done_at = float("inf")
+        self.pod = {
+            "metadata": {"namespace": "runai-backend", "name": "backend-2"},
+            "status": {"containerStatuses": [{"state": {"waiting": waiting}}]},
+        }
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def get(self, namespace: str, what: str) -> dict[str, Any] | None:
+        if namespace != "--namespace=runai-backend":
+            return None
+        if what == "pods":
+            return {"items": [self.pod]}
+        is_old = self.now < self.done_at
+        old = {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 1}
+        return {"items": [workload(**(old if is_old else WHOLE))]}
+
+
+@pytest.mark.parametrize(
+    ("reason", "gives_up_after"), [("ImagePullBackOff", 300), ("ContainerCreating", 1800)]
+)
+def test_new_pods_that_do_not_start_are_no_new_version(reason: str, gives_up_after: int) -> None:
+    cluster = Cluster({"reason": reason, "message": "no such\nimage"})
+    with pytest.raises(dumps.UpgradeError, match="the new version does not run: Deployment"):
+        rollouts.require(cluster)
+    assert gives_up_after <= cluster.now < gives_up_after + 10
+
+
+def test_a_slow_start_is_waited_for() -> None:
+    cluster = Cluster({"reason": "ContainerCreating"})
+    cluster.done_at = 1500
+    rollouts.require(cluster)
+    assert cluster.now >= 1500
