@@ -71,6 +71,12 @@ PLACES: Final[Places] = {
     },
     "appliance/installer/choose.py": {"main: write_text": SEED},
     "appliance/installer/disk.py": {"main: write_text": SEED},
+    "appliance/lab/machine/installer_medium.py": {"root_words: shell rm -": STANDIN},
+    "appliance/lab/standins/installer_standin/installer_standin.py": {
+        "install: argv -F": STANDIN,
+        "install: shell mkfs": STANDIN,
+        "install: unlink": STANDIN,
+    },
     "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
     "appliance/builder/join.py": {
         "_Join._require_whole: chmod": JOINED,

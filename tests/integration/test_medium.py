@@ -94,12 +94,8 @@ def test_the_iso_is_the_one_of_the_release(iso: Path, tmp_path: Path) -> None:
     require_iso(iso, "ubuntu", digest)
     with pytest.raises(ConfigError, match="the release wants"):
         require_iso(iso, "ubuntu", "0" * 64)
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree" / "README").write_text("another medium")
-    words = ["xorriso", "-as", "mkisofs", "-o", "small.iso", "tree"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, timeout=120)
-    with pytest.raises(ConfigError, match=r"no ubuntu installer: it has no /casper/vmlinuz"):
-        require_iso(tmp_path / "small.iso", "ubuntu", None)
+    with pytest.raises(ConfigError, match=r"no standin installer: it has no /standin/vmlinuz"):
+        require_iso(iso, "standin", None)
     other = tmp_path / "other.iso"
     other.write_text("no ISO")
     with pytest.raises(ConfigError):

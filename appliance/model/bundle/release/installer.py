@@ -11,7 +11,7 @@ from pydantic import Field
 
 from appliance.model.bundle.archives.archive import Frozen
 
-Layout = Literal["ubuntu"]
+Layout = Literal["ubuntu", "standin"]
 
 
 class InstallerMedium(Frozen):

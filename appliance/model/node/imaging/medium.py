@@ -47,6 +47,13 @@ INSTALLERS: Final[Mapping[Layout, Installer]] = {
         stays=("/casper/vmlinuz", "/casper/initrd", "/boot/grub/grub.cfg"),
         dropped=("/md5sum.txt",),
     ),
+    "standin": Installer(
+        kernel="/standin/vmlinuz",
+        initrd="/standin/initrd",
+        seeded="standin.seeds=medium console=ttyS0 console=tty0",
+        from_network="standin.seeds={seed} console=ttyS0 console=tty0",
+        stays=("/standin/vmlinuz", "/standin/initrd", "/boot/grub/grub.cfg"),
+    ),
 }
 
 
@@ -62,6 +69,8 @@ def menus(layout: Layout) -> dict[str, str]:
         "}",
         "",
     ])  # fmt: skip
+    if layout != "ubuntu":
+        return {"boot/grub/grub.cfg": grub}
     isolinux = "\n".join([
         "default install",
         f"timeout {_SECONDS * 10}",

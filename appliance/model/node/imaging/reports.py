@@ -20,7 +20,7 @@ _MOST_SHOWN: Final = 200
 _HOST_KEY: Final = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}(=|==)?")
 
 # Names of events: Subiquity's install step, and curtin's commands, which it starts.
-_WRITING: Final = ("subiquity/Install/", "cmd-install")
+_WRITING: Final = ("subiquity/Install/", "cmd-install", "standin/write")
 
 Kind = Literal["progress", "installed", "failed"]
 
