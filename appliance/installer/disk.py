@@ -1,8 +1,10 @@
 """Find the disk with a serial, refuse it unless it is empty, and name it to the installer.
 
-``disk.py SERIAL keep|wipe FILE PLACEHOLDER UNFINISHED``: PLACEHOLDER in FILE becomes the path of
-the one disk with SERIAL. With ``keep``, a disk is taken only when it is empty, or when a file
-system labelled UNFINISHED shows that an earlier try of ours stopped on it.
+``disk.py SERIAL keep|wipe FILE PLACEHOLDER UNFINISHED FINISHED``: PLACEHOLDER in FILE becomes the
+path of the one disk with SERIAL. With ``keep``, a disk is taken only when it is empty, or when a
+file system labelled UNFINISHED shows that an earlier try of ours stopped on it. A disk with a file
+system labelled FINISHED was written by this very seed: a machine that boots the installer again
+does not install itself again.
 """
 
 import json
@@ -15,7 +17,7 @@ COLUMNS = "NAME,TYPE,SERIAL,FSTYPE,LABEL,PTTYPE,MOUNTPOINT"
 
 
 def refusal(
-    disks: List[Dict[str, Any]], serial: str, keep: bool, unfinished: str
+    disks: List[Dict[str, Any]], serial: str, keep: bool, unfinished: str, finished: str
 ) -> Tuple[str, str]:
     """The path of the disk and "", or "" and why there is none."""
     found = [one for one in disks if one.get("type") == "disk" and one.get("serial") == serial]
@@ -35,6 +37,8 @@ def refusal(
     mounted = [one["mountpoint"] for one in parts if one.get("mountpoint")]
     if mounted:
         return "", "%s is in use: mounted at %s" % (path, mounted[0])
+    if finished in [one.get("label") for one in parts]:
+        return "", "%s (serial %s) was installed by this very seed" % (path, serial)
     ours = unfinished in [one.get("label") for one in parts]
     content = [one for one in parts if one.get("fstype") or one.get("pttype") or one["depth"]]
     if keep and content and not ours:
@@ -53,11 +57,12 @@ def below(device: Dict[str, Any], depth: int = 0) -> List[Dict[str, Any]]:
 
 def main(argv: List[str]) -> int:
     """Run; 1 says that nothing may be installed, with the reason on stderr."""
-    serial, mode, file, placeholder, unfinished = argv
+    serial, mode, file, placeholder, unfinished, finished = argv
     said = subprocess.run(
         ["lsblk", "-J", "-o", COLUMNS], stdout=subprocess.PIPE, timeout=60, check=True
     ).stdout
-    path, why = refusal(json.loads(said)["blockdevices"], serial, mode != "wipe", unfinished)
+    disks = json.loads(said)["blockdevices"]
+    path, why = refusal(disks, serial, mode != "wipe", unfinished, finished)
     if why:
         sys.stderr.write("not installed: %s\n" % why)
         return 1

@@ -71,6 +71,10 @@ RACK_RECORD: Final = Evidence(
     "tests/unit/rack/test_rack_down_up.py::"
     "test_a_worker_that_does_not_come_is_named_and_the_rest_is_up",
 )
+LEFT_MEDIUM: Final = Evidence(
+    "a folder of media that a killed run left; the site's lock is held, so no other run is at work",
+    "tests/unit/imaging/test_server.py::test_what_a_killed_run_left_is_removed",
+)
 SEED: Final = Evidence(
     "the installer's own document, in memory; its disk has the serial, and is empty",
     "tests/unit/imaging/test_programs.py::test_a_refused_disk_leaves_the_document_as_it_is",

@@ -6,6 +6,7 @@ seed there, reports, and goes off.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import subprocess
@@ -137,10 +138,11 @@ class World:
 def _http(method: str, url: str, body: bytes | None = None) -> bytes:
     where = urlsplit(url)
     connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=60)
-    connection.request(method, where.path, body)
-    answer = connection.getresponse()
-    assert answer.status in (200, 204)
-    return answer.read()
+    with contextlib.closing(connection):
+        connection.request(method, where.path, body)
+        answer = connection.getresponse()
+        assert answer.status in (200, 204)
+        return answer.read()
 
 
 def _site() -> Site:

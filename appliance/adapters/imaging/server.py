@@ -7,9 +7,11 @@ machine. Whoever asks is a stranger: connections, times, bytes and reports have 
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -25,8 +27,11 @@ from appliance.model.node.imaging.seed import TOKEN, Server
 
 # Virtual media are read in pieces by many BMCs at once, each with some connections.
 MOST_CONNECTIONS: Final = 128
-# Of a connection that says nothing, in seconds.
+# One stranger may not hold them all.
+MOST_OF_ONE_ADDRESS: Final = MOST_CONNECTIONS // 2
+# In which a request is there whole, with its headers and its report; else its connection ends.
 SILENCE_SECONDS: Final = 30.0
+MOST_REQUEST_BYTES: Final = 64 << 10
 MOST_REPORTS: Final = 5000
 _PIECE: Final = 256 << 10
 _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
@@ -65,15 +70,15 @@ class Reports:
         name = self.names.get(token)
         if name is None:
             return HTTPStatus.NOT_FOUND
-        with self._lock:
-            self._counts[token] = self._counts.get(token, 0) + 1
-            if self._counts[token] > MOST_REPORTS:
-                return HTTPStatus.TOO_MANY_REQUESTS
         try:
             report = read_report(content)
         except Unreadable:
             return HTTPStatus.BAD_REQUEST
         with self._lock:
+            self._counts[token] = self._counts.get(token, 0) + 1
+            # The last word is heard however much was said before.
+            if report.kind == "progress" and self._counts[token] > MOST_REPORTS:
+                return HTTPStatus.TOO_MANY_REQUESTS
             self._heard[name] = self._heard.get(name, Heard()).and_then(report)
         self.on_report(name, report)
         return HTTPStatus.NO_CONTENT
@@ -145,25 +150,86 @@ class _Http(ThreadingHTTPServer):
 
     def __init__(self, where: tuple[str, int], owner: SeedServer) -> None:
         self.owner = owner
-        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._open: dict[str, int] = {}
+        self._lock = threading.Lock()
         super().__init__(where, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for a connection, unless there are too many."""
-        if not self._slots.acquire(blocking=False):
+        address = client_address[0]
+        with self._lock:
+            mine, every = self._open.get(address, 0), sum(self._open.values())
+            taken = mine < MOST_OF_ONE_ADDRESS and every < MOST_CONNECTIONS
+            if taken:
+                self._open[address] = mine + 1
+        if not taken:
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:
+            # No thread is left.
+            self._is_over(address)
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer one connection."""
         try:
-            super().process_request_thread(request, client_address)
+            self.finish_request(request, client_address)
+        except OSError:
+            self.handle_error(request, client_address)
         finally:
-            self._slots.release()
+            # Before its end is seen: who waits for it may then connect.
+            self._is_over(client_address[0])
+            self.shutdown_request(request)
+
+    def _is_over(self, address: str) -> None:
+        with self._lock:
+            self._open[address] -= 1
+            if not self._open[address]:
+                del self._open[address]
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A connection that broke off is its sender's affair."""
+
+
+class _Request(io.RawIOBase):
+    """What one request sends, within so many seconds and bytes: a byte now and then is not enough.
+
+    Args:
+        connection: that is read from.
+        seconds: for each request.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection, self._seconds = connection, seconds
+        self._end, self._left = 0.0, 0
+
+    def renew(self) -> None:
+        """Begin with the next request."""
+        self._end = time.monotonic() + self._seconds
+        self._left = MOST_REQUEST_BYTES
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there.
+
+        Raises:
+            TimeoutError: the request's time or bytes are over.
+        """
+        seconds = self._end - time.monotonic()
+        if seconds <= 0 or self._left <= 0:
+            raise TimeoutError("the request does not end")
+        self._connection.settimeout(seconds)
+        try:
+            count = self._connection.recv_into(memoryview(buffer)[: self._left])
+        finally:
+            self._connection.settimeout(self._seconds)
+        self._left -= count
+        return count
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -171,6 +237,18 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "appliance", ""
     timeout = SILENCE_SECONDS
     server: _Http
+
+    def setup(self) -> None:
+        """Read by our limits."""
+        super().setup()
+        self.rfile.close()
+        self._request = _Request(self.connection, self.timeout)
+        self.rfile = io.BufferedReader(self._request)
+
+    def handle_one_request(self) -> None:
+        """Answer one request of a connection."""
+        self._request.renew()
+        super().handle_one_request()
 
     def log_message(self, *_words: object) -> None:
         """The command's own view says what was reported."""

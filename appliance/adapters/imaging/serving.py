@@ -97,6 +97,9 @@ class HttpServing:
             ConfigError: not on this address.
         """
         make_folder(self.medium.folder)
+        # A run that was killed left its medium of some GB; the site is locked, so none is at work.
+        for left in self.medium.folder.glob("run-*"):
+            shutil.rmtree(left, ignore_errors=True)
         with (
             tempfile.TemporaryDirectory(dir=self.medium.folder, prefix="run-") as folder,
             SeedServer(*self._where, Reports(tokens, on_report)) as http,
@@ -137,6 +140,12 @@ class ServedMedium:
         except OSError as error:
             raise ConfigError(
                 f"{self._folder}: {error.strerror}", hint="free space for the medium: df -h"
+            ) from error
+        except ValueError as error:
+            raise ConfigError(
+                f"PXE cannot be served: {error}",
+                hint="name the interface as ip -br address does, and keep the site in a folder "
+                "whose path has letters, digits and ._/- alone",
             ) from error
 
     def _offer_medium(self, seeds: Sequence[Seed]) -> str:

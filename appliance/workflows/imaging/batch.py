@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, Interrupted, StepNotVerified
+from appliance.model.node.imaging.batch import accepted_at
 from appliance.model.node.imaging.seed import render
 from appliance.model.state.journal import Record
 from appliance.workflows.imaging.course import CourseContext, NodeCourse, Target
@@ -26,7 +28,7 @@ MOST_AT_ONCE: Final = 16
 _POLL_SECONDS: Final = 0.5
 # After a server's own time is over: a call that hangs past its own limit is left behind.
 _LEFT_BEHIND_SECONDS: Final = 300.0
-_STOP_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Batch:
         self._seconds: dict[str, float] = {}
         self._failures = dict(found.failures)
         self._threads: list[threading.Thread] = []
+        self._running: set[str] = set()
         self._sequence = 0
 
     def carry_out(self) -> ImageResult:
@@ -75,14 +78,7 @@ class Batch:
                 url = served.offer(self._seeds(served, tokens))
                 self._run_all(served, url)
         except KeyboardInterrupt:
-            self._stop.set()
-            # Each stops at its next wait; what hangs is left to the end of the process.
-            for thread in self._threads:
-                thread.join(_STOP_SECONDS / len(self._threads))
-            error = Interrupted(
-                "interrupted: servers that install themselves lose their medium",
-                hint="run the same command again: it begins with those anew",
-            )
+            error = self._interrupted()
             raise error from None
         except ApplianceError as caught:
             error = caught
@@ -91,6 +87,34 @@ class Batch:
             self._stop.set()
             observer.step_ended(STEP, self._session.clock.monotonic() - began, error)
         return ImageResult(self._found.courses, self._found.machines, self._seconds, self._failures)
+
+    def _interrupted(self) -> Interrupted:
+        """Let each server stop, record it, and say how to go on."""
+        self._stop.set()
+        # Each stops at its next wait and ejects its medium; what hangs is left to the end of the
+        # process. Of this machine, not of the session's clock: a join waits by it.
+        end = time.monotonic() + _STOP_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        for ended in self._over(self._running):
+            self._running.discard(ended.name)
+            self._record(ended)
+        now = self._session.clock.monotonic()
+        for name in sorted(self._running):
+            left = StepNotVerified(f"{name}: interrupted, and its BMC hangs")
+            self._record(_End(name, now - self._begun[name], left))
+        left_over = [
+            name
+            for name in self._found.waiting
+            if name not in self._seconds or name in self._failures
+        ]
+        return Interrupted(
+            "interrupted: servers that install themselves lose their medium",
+            hint=f"run the same command again, for {' '.join(left_over)} alone: what --wipe names "
+            "is erased each time"
+            if left_over
+            else "all servers are installed",
+        )
 
     def _seeds(self, served: ServedBatch, tokens: Mapping[str, str]) -> list[Seed]:
         """Seeds of those that are installed; who only boots needs none."""
@@ -108,7 +132,7 @@ class Batch:
 
     def _run_all(self, served: ServedBatch, url: str) -> None:
         waiting = list(self._found.waiting)
-        running: set[str] = set()
+        running = self._running
         while waiting or running:
             while waiting and len(running) < min(self._request.at_once, MOST_AT_ONCE):
                 name = waiting.pop(0)
@@ -140,6 +164,7 @@ class Batch:
             site.settings.operating_system,
             url,
             self._minutes * 60.0,
+            accepted_at(self._request.passports, name),
         )
 
         def work() -> None:

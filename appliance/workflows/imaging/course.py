@@ -16,15 +16,19 @@ from appliance.errors import (
     BmcRefused,
     Interrupted,
     NodeUnreachable,
+    Refused,
     StepNotVerified,
 )
-from appliance.model.node.imaging.batch import Note
+from appliance.model.node.imaging.batch import Note, name_of
 from appliance.model.node.imaging.wipe import differences
+from appliance.model.state.facts.identity import likeness
 
 if TYPE_CHECKING:
     from appliance.model.node.imaging.batch import Course
     from appliance.model.node.imaging.image import NodeImage
+    from appliance.model.node.imaging.reports import Heard
     from appliance.model.site.settings import Node
+    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.workflows.imaging.ports import (
         FirstContact,
         Notes,
@@ -72,19 +76,21 @@ class Target:
         node: of the site.
         image: what it becomes.
         course: what is done to it.
-        machine: the serial that its BMC reported when the course was decided.
+        machine: as its BMC reported it when the course was decided.
         operating_system: that is expected afterwards.
         url: of the medium; empty with PXE.
         seconds: what it may take in all.
+        accepted: when the node was last accepted; empty for never.
     """
 
     node: Node
     image: NodeImage
     course: Course
-    machine: str
+    machine: MachineIdentity
     operating_system: str
     url: str
     seconds: float
+    accepted: str = ""
 
 
 class NodeCourse:
@@ -105,57 +111,101 @@ class NodeCourse:
         with self._ports.driver.open(self._node) as bmc:
             if self._ports.stop.is_set():
                 raise Interrupted(f"{self._node.name}: its BMC answered after the command ended")
-            if not host_key:
-                # A disk that may be wiped now may be wiped by the run that goes on with this one.
-                self._keep(writing=self._target.course.wipe)
-                self._several_times(lambda: self._start(bmc))
-                host_key = self._follow(bmc)
-                self._keep(writing=True, host_key=host_key)
-            self._several_times(lambda: self._boot(bmc))
+            self._require_machine(bmc)
+            try:
+                if not host_key:
+                    # What --wipe allows ends with this run, until the installer took the disk.
+                    self._keep(writing=self._target.course.ours)
+                    self._several_times(lambda: self._start(bmc))
+                    host_key = self._follow(bmc)
+                    self._keep(writing=True, host_key=host_key)
+                    self._several_times(lambda: self._boot(bmc))
+                elif self._ports.contact.meet(self._node, host_key):
+                    self._several_times(lambda: self._boot(bmc))
+                else:
+                    self._leave(bmc)
+            except ApplianceError:
+                self._leave(bmc)
+                raise
         self._meet(host_key)
         self._verify()
         self._ports.notes.drop(self._node.name)
 
     def _start(self, bmc: DrivenBmc) -> None:
         """Boot from the medium, or from the network, once."""
-        found = bmc.machine()
-        if found.serial != self._target.machine:
-            raise ApplianceError(
-                f"{self._node.name}: its BMC now reports the serial {found.serial}, "
-                f"not {self._target.machine}",
-                hint="look which machine the address in host_vars is of",
-            )
-        self._say("power off")
+        self._require_machine(bmc)
+        self._begin("power off")
         bmc.power("cut")
         if self._target.url:
-            self._say("insert the medium")
+            self._begin("insert the medium")
             bmc.insert(self._target.url)
+        self._begin("boot once")
         bmc.boot_once("cd" if self._target.url else "pxe")
-        self._say("power on")
+        self._begin("power on")
         bmc.power("on")
+
+    def _require_machine(self, bmc: DrivenBmc) -> None:
+        """The BMC is still of the machine that the course was decided for.
+
+        Raises:
+            Refused: it is not.
+        """
+        found = bmc.machine().identity
+        if likeness(self._target.machine, found) != "same":
+            raise Refused(
+                f"{self._node.name}: its BMC now reports a machine with {found.words()}, "
+                f"not {self._target.machine.words()}",
+                hint=f"correct bmc_address in host_vars/{self._node.name}.yml",
+            )
+
+    def _leave(self, bmc: DrivenBmc) -> None:
+        """Leave no medium and no boot override behind, as far as the BMC obeys."""
+        try:
+            self._require_machine(bmc)
+        except ApplianceError:
+            return
+        for what, order in (("eject the medium", bmc.eject), ("clear the boot", bmc.clear_boot)):
+            try:
+                order()
+            except ApplianceError as error:
+                self._say(f"cannot {what}: {error.message}")
 
     def _follow(self, bmc: DrivenBmc) -> str:
         """Wait for the installer's last report; the host key in it."""
         said, off_since, noted = "", None, False
         self._say("wait for the installer")
         while True:
-            heard = self._ports.served.heard(self._node.name)
+            heard = self._heard()
+            if heard.host_key:
+                return heard.host_key
+            if heard.writes and not noted:
+                noted = True
+                self._keep(writing=True)
             if heard.failure:
                 raise StepNotVerified(
                     f"{self._node.name}: its installer stopped: {heard.failure}",
                     hint="see its console; then run the same command again",
                 )
-            if heard.host_key:
-                return heard.host_key
-            if heard.writes and not noted and not self._target.course.wipe:
-                noted = True
-                self._keep(writing=True)
             if heard.last and heard.last != said:
                 said = heard.last
                 self._say(said)
             off_since = self._off_since(bmc, off_since)
             last = f"its last report: {said}" if said else "it reported nothing"
             self._wait(f"its installer is not at its end; {last}")
+
+    def _heard(self) -> Heard:
+        """What its installer reported.
+
+        Raises:
+            Refused: two host keys were reported, so somebody else has its token.
+        """
+        heard = self._ports.served.heard(self._node.name)
+        if heard.rival:
+            raise Refused(
+                f"{self._node.name}: two host keys were reported: somebody else reports for it",
+                hint="look who else is on the LAN; then install it again",
+            )
+        return heard
 
     def _off_since(self, bmc: DrivenBmc, since: float | None) -> float | None:
         """Since when the machine is off, though its installer is not at its end.
@@ -179,23 +229,26 @@ class NodeCourse:
 
     def _boot(self, bmc: DrivenBmc) -> None:
         """Boot the installed system from its disk, without the medium."""
-        self._say("wait until the installer is off")
+        self._begin("wait until the installer is off")
         off_until = self._ports.clock.monotonic() + OFF_SECONDS
         while not self._target.course.host_key and bmc.machine().power != "Off":
             if self._ports.clock.monotonic() >= off_until:
                 break
             self._wait("it does not go off")
+        self._begin("power off")
         bmc.power("cut")
-        self._say("eject the medium")
+        self._begin("eject the medium")
         bmc.eject()
         bmc.clear_boot()
-        self._say("boot the installed system")
+        self._begin("boot the installed system")
         bmc.power("on")
 
     def _meet(self, host_key: str) -> None:
         self._say("wait for the first login")
+        self._heard()
         while why := self._ports.contact.meet(self._node, host_key):
             self._wait(f"no first login: {why}")
+            self._heard()
 
     def _verify(self) -> None:
         """Read it with the probe: it is what was asked for.
@@ -232,6 +285,15 @@ class NodeCourse:
             else:
                 return
 
+    def _begin(self, what: str) -> None:
+        """Say what is done next, unless nothing may be: no order goes out after the end.
+
+        Raises:
+            StepNotVerified, Interrupted: see :meth:`_pause`.
+        """
+        self._require_going(f"before: {what}")
+        self._say(what)
+
     def _wait(self, why: str) -> None:
         self._pause(POLL_SECONDS, why)
 
@@ -242,6 +304,10 @@ class NodeCourse:
             StepNotVerified: the server's time is over.
             Interrupted: the operator wants no further step.
         """
+        self._require_going(why)
+        self._ports.clock.sleep(seconds)
+
+    def _require_going(self, why: str) -> None:
         if self._ports.stop.is_set():
             raise Interrupted(f"{self._node.name}: interrupted: {why}")
         if self._ports.clock.monotonic() >= self._end:
@@ -250,7 +316,6 @@ class NodeCourse:
                 f"{self._node.name}: not done after {minutes} minutes: {why}",
                 hint="see its console; then run the same command again",
             )
-        self._ports.clock.sleep(seconds)
 
     def _say(self, what: str) -> None:
         self._ports.say(self._node.name, what)
@@ -258,5 +323,6 @@ class NodeCourse:
     def _keep(self, *, writing: bool = False, host_key: str = "") -> None:
         """Keep what another run needs to know, should this one end here."""
         disk = self._target.image.disk_serial
-        note = Note(self._target.machine, disk, writing, host_key)
+        machine = name_of(self._target.machine)
+        note = Note(machine, disk, writing, host_key, self._target.accepted)
         self._ports.notes.keep(self._node.name, note)

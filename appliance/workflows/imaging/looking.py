@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, ConfigError
-from appliance.model.node.imaging.batch import Course, Rules, course_of
+from appliance.model.node.imaging.batch import Course, Rules, course_of, name_of
 from appliance.model.node.imaging.image import NodeImage, image_of, shared
 from appliance.model.node.imaging.wipe import Evidence
-from appliance.model.state.facts.identity import identity
 from appliance.model.state.nodes.kubeadm_state import api_hosts
 from appliance.model.state.plan import Refusal
 from appliance.workflows.imaging.request import ImageRequest, ImageResult
 
 if TYPE_CHECKING:
+    from appliance.model.node.bmc.orders import BmcMachine
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.facts.identity import MachineIdentity
     from appliance.workflows.session.session import Session
@@ -58,18 +59,29 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
     seen = session.nodes.look(nodes)
     rules = Rules(request.wipe, request.site.settings.operating_system, api_hosts(request.site))
     told = {name: one for name, one in machines.items() if not isinstance(one, str)}
+    twins = _twins({name: one.identity for name, one in told.items()})
     courses: dict[str, Course] = {}
-    for name, machine in told.items():
-        facts, alive = seen.node_facts.get(name), seen.alive(name)
-        evidence = Evidence(name, machine, facts, alive, request.passports, request.unread)
+    for name, bmc in told.items():
+        machine = bmc.identity
+        evidence = Evidence(
+            name,
+            machine,
+            seen.node_facts.get(name),
+            seen.alive(name),
+            request.passports,
+            request.unread,
+            power=bmc.power or "unknown",
+        )
         wanted = images[name].machine_serial
         if wanted is not None and wanted != machine.serial:
             courses[name] = _another_machine(name, wanted, machine.serial)
+        elif name in twins:
+            courses[name] = _twin(name, twins[name], machine)
         else:
             courses[name] = course_of(evidence, images[name], session.notes.read(name), rules)
     return ImageResult(
         courses,
-        {name: machine.serial or "" for name, machine in told.items()},
+        {name: one.identity for name, one in told.items()},
         failures={name: one for name, one in machines.items() if isinstance(one, str)},
     )
 
@@ -86,22 +98,53 @@ def _another_machine(name: str, wanted: str, found: str | None) -> Course:
     return Course(name, "refused", refusal.seen, (refusal,))
 
 
-def _machines(nodes: Sequence[Node], session: Session) -> dict[str, MachineIdentity | str]:
+def _twins(machines: Mapping[str, MachineIdentity]) -> dict[str, str]:
+    """Node -> another one whose BMC reports the same machine."""
+    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    for name, machine in machines.items():
+        # An unknown one is refused by itself.
+        if known := name_of(machine):
+            owner = owners.setdefault(known, name)
+            if owner != name:
+                found |= {name: owner, owner: name}
+    return found
+
+
+def _twin(name: str, other: str, machine: MachineIdentity) -> Course:
+    """Whatever --wipe names: that serial would name two, or one would be installed twice."""
+    refusal = Refusal(
+        name,
+        "machine",
+        f"its BMC and that of {other} report the same machine: {machine.words()}",
+        "a machine of its own",
+        f"correct bmc_address in host_vars/{name}.yml or {other}.yml; two machines that share a "
+        "serial are installed each by a command of its own",
+    )
+    return Course(name, "refused", refusal.seen, (refusal,))
+
+
+def _machines(nodes: Sequence[Node], session: Session) -> dict[str, BmcMachine | str]:
     """Node -> its machine by its BMC, or why there is no answer; all are asked at once."""
-    found: dict[str, MachineIdentity | str] = {}
+    found: dict[str, BmcMachine | str] = {}
 
     def ask(node: Node) -> None:
         try:
             with session.driver.open(node) as bmc:
-                machine = bmc.machine()
-            found[node.name] = identity(machine.serial, machine.uuid)
+                found[node.name] = bmc.machine()
         except ApplianceError as error:
             found[node.name] = error.message
+        except Exception as error:
+            # One BMC's fault is no other's.
+            found[node.name] = f"{node.name}: its BMC: {type(error).__name__}: {error}"
 
     threads = [threading.Thread(target=ask, args=(node,), daemon=True) for node in nodes]
     for thread in threads:
         thread.start()
+    # One deadline for all: many that hang hold up no longer than one. Of this machine, not of the
+    # session's clock: a join waits by it.
+    end = time.monotonic() + LOOK_SECONDS
     for thread in threads:
-        thread.join(LOOK_SECONDS)
+        thread.join(max(0.0, end - time.monotonic()))
     late = "its BMC did not answer in time"
     return {node.name: found.get(node.name, f"{node.name}: {late}") for node in nodes}

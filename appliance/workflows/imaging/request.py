@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from appliance.model.node.imaging.batch import Course
     from appliance.model.node.imaging.seed import Programs
     from appliance.model.site.settings import Site
+    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Refusal
     from appliance.workflows.imaging.course import Via
@@ -52,13 +53,13 @@ class ImageResult:
 
     Attributes:
         courses: node -> what is done to it.
-        machines: node -> the serial of its machine, as its BMC reports it.
+        machines: node -> its machine, as its BMC reports it.
         seconds: node -> how long it took; only of those that were begun.
         failures: node -> why it is not installed.
     """
 
     courses: Mapping[str, Course]
-    machines: Mapping[str, str] = field(default_factory=dict)
+    machines: Mapping[str, MachineIdentity] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable, StepNotVerified
+from appliance.model.node.imaging.batch import name_of
 from appliance.workflows.imaging.batch import Batch
 from appliance.workflows.imaging.looking import images_of, look
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
@@ -44,6 +45,10 @@ def node_image(
     if request.dry_run:
         return found
     refuse(found.refusals)
+    for name, course in found.courses.items():
+        if course.kind == "done":
+            # What a run left of it is over, and tells nothing of its disk from now on.
+            session.notes.drop(name)
     if not found.waiting:
         _require_reached(found)
         return found
@@ -52,8 +57,8 @@ def node_image(
         session.lock.require()
         now = look(request, session, images)
         require_as_shown(
-            {name: (one.kind, one.wipe) for name, one in found.courses.items()},
-            {name: (one.kind, one.wipe) for name, one in now.courses.items()},
+            _shown(found),
+            _shown(now),
             "the servers have changed since the plan was shown",
             [refusal.sentence() for refusal in now.refusals],
         )
@@ -61,6 +66,14 @@ def node_image(
     if done.failures:
         raise _failed(request, done)
     return done
+
+
+def _shown(found: ImageResult) -> dict[str, tuple[str, bool, str]]:
+    """What the operator agreed to: what is done, and to which machine."""
+    return {
+        name: (one.kind, one.wipe, name_of(found.machines[name]))
+        for name, one in found.courses.items()
+    }
 
 
 def _require_reached(found: ImageResult) -> None:

@@ -69,6 +69,7 @@ class Box:
     name: str
     serial: str
     fault: str = ""
+    uuid: str | None = None
     content: str = "empty"
     power: str = "Off"
     medium: str = ""
@@ -114,13 +115,14 @@ class Box:
 class FakeBmc:
     """One BMC."""
 
-    def __init__(self, server: Box) -> None:
-        self._server = server
+    def __init__(self, server: Box, rack: FakeRack) -> None:
+        self._server, self._rack = server, rack
         self._failures = 2 if server.fault == "flaky" else 0
 
     def machine(self) -> BmcMachine:
         """As it reports it."""
-        return BmcMachine(serial=self._server.serial, power=self._server.power)
+        server = self._server
+        return BmcMachine(serial=server.serial, uuid=server.uuid, power=server.power)
 
     def power(
         self,
@@ -147,6 +149,7 @@ class FakeBmc:
             self._failures -= 1
             raise BmcRefused(f"{self._server.name}: 503")
         self._server.medium = url
+        self._rack.inserted()
         return Medium("Cd", image=url, inserted=True)
 
     def eject(self) -> tuple[Medium, ...]:
@@ -185,6 +188,9 @@ class FakeRack:
         self.release = threading.Event()
         self.kill: Callable[[str, str], None] = lambda _name, _at: None
         self.documents: dict[str, dict[str, Any]] = {}
+        self.alive: dict[str, str] = {}
+        self.confirm: Callable[[ImageResult], bool] = lambda _found: True
+        self.inserted: Callable[[], None] = lambda: None
 
     @contextmanager
     def open_bmc(self, node: Node) -> Iterator[FakeBmc]:
@@ -195,7 +201,7 @@ class FakeRack:
         if server.fault == "hangs" and server.orders.count("look") > 1:
             self.release.wait(60)
         server.orders.append("look")
-        yield FakeBmc(server)
+        yield FakeBmc(server, self)
 
     def meet(self, node: Node, expected: str) -> str:
         """First contact."""
@@ -216,7 +222,8 @@ class FakeRack:
                 document = self.documents.get(node.name) or samples.bare(node)
                 facts[node.name] = NodeFacts({**document, "mounts": []})
             else:
-                faults.append(Fault(node.name, "no route", "look"))
+                why = self.alive.get(node.name, "")
+                faults.append(Fault(node.name, why or "no route", "look", answers=bool(why)))
         return Look(facts, tuple(faults))
 
     def image(
@@ -252,7 +259,7 @@ class FakeRack:
             contact=self,
             notes=Notes(self),
         )
-        return node_image(request, session, lambda _found: True)
+        return node_image(request, session, self.confirm)
 
 
 class Driver:

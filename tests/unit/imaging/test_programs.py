@@ -13,7 +13,7 @@ import pytest
 
 from appliance.installer import choose, disk, report
 
-SERIAL, UNFINISHED = "S4EWNX0R501234", "app-installing"
+SERIAL, UNFINISHED, FINISHED = "S4EWNX0R501234", "app-installing", "app-5e5e5e5e5e5e"
 
 
 def _disk(name: str = "sda", serial: str | None = SERIAL, **keys: Any) -> dict[str, Any]:
@@ -24,7 +24,8 @@ def _part(name: str = "sda1", **keys: Any) -> dict[str, Any]:
     return {"name": name, "type": "part", "serial": None, **keys}
 
 
-OLD = _disk(pttype="gpt", children=[_part(fstype="ext4", label="app-root")])
+OLD = _disk(pttype="gpt", children=[_part(fstype="ext4", label="app-6f6f6f6f6f6f")])
+OURS = _disk(pttype="gpt", children=[_part(fstype="ext4", label=FINISHED)])
 HALF = _disk(pttype="gpt", children=[_part(fstype="ext4", label=UNFINISHED)])
 IN_USE = _disk(fstype="iso9660", mountpoint="/cdrom")
 LVM = _disk(children=[_part(children=[{"name": "vg-x", "type": "lvm", "fstype": "xfs"}])])
@@ -44,6 +45,9 @@ LVM = _disk(children=[_part(children=[{"name": "vg-x", "type": "lvm", "fstype": 
         ([OLD], True, "is not empty: ext4, gpt"),
         ([OLD], False, ""),
         ([HALF], True, ""),
+        # Its BMC boots the medium for ever: the disk that was finished is not erased again.
+        ([OURS], False, "was installed by this very seed"),
+        ([OURS], True, "was installed by this very seed"),
         ([LVM], True, "is not empty"),
         ([_disk(children=[_part()])], True, "is not empty: a part"),
         ([_disk(fstype="LVM2_member")], True, "is not empty: LVM2_member"),
@@ -54,7 +58,7 @@ LVM = _disk(children=[_part(children=[{"name": "vg-x", "type": "lvm", "fstype": 
 def test_a_disk_is_taken_by_its_serial_and_only_empty(
     disks: list[dict[str, Any]], keep: bool, said: str
 ) -> None:
-    path, why = disk.refusal(disks, SERIAL, keep, UNFINISHED)
+    path, why = disk.refusal(disks, SERIAL, keep, UNFINISHED, FINISHED)
     assert said in why
     assert bool(path) == (not why) == (not said)
 
@@ -65,9 +69,9 @@ def test_the_found_disk_takes_the_place_of_the_one_to_find(
     file = tmp_path / "autoinstall.yaml"
     file.write_text("path: /dev/to-find\n")
     _lsblk(tmp_path, monkeypatch, [_disk("nvme0n1")])
-    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED]) == 0
+    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED]) == 0
     assert file.read_text() == "path: /dev/nvme0n1\n"
-    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED]) == 1
+    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED]) == 1
 
 
 def test_a_refused_disk_leaves_the_document_as_it_is(
@@ -76,7 +80,7 @@ def test_a_refused_disk_leaves_the_document_as_it_is(
     file = tmp_path / "autoinstall.yaml"
     file.write_text("path: /dev/to-find\n")
     _lsblk(tmp_path, monkeypatch, [OLD])
-    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED]) == 1
+    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED]) == 1
     assert "not installed: /dev/sda" in capsys.readouterr().err
     assert file.read_text() == "path: /dev/to-find\n"
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from appliance.adapters.imaging import serving
+from appliance.errors import ConfigError
 from appliance.model.node.imaging.pxe import PxeNetwork, dnsmasq_configuration, lan_of, scripts
 from tests import golden
 from tests.unit.imaging import bench
@@ -46,6 +49,26 @@ def test_a_folder_that_would_be_more_is_refused() -> None:
         dnsmasq_configuration(
             PxeNetwork("eno1", LAN, "proxy"), bench.SERVER, "/a\ndhcp-script=/b", IMAGES
         )
+
+
+@pytest.mark.parametrize(
+    ("interface", "folder", "said"),
+    [("eno1;x", "media", "interface"), ("eno1", "my site", "folder")],
+)
+def test_what_pxe_cannot_be_told_is_said_and_is_no_crash(
+    interface: str, folder: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "extract_kernel", lambda *_: (tmp_path / "k", tmp_path / "i"))
+    monkeypatch.setattr(serving, "loader", lambda _name: Path(__file__))
+    image = bench.image()
+    medium = serving.Medium(tmp_path / "u.iso", "ubuntu", tmp_path / folder)
+    pxe = serving.Pxe(PxeNetwork(interface, LAN, "proxy"), {"w1": image})
+    serves = serving.HttpServing(IPv4Address("127.0.0.1"), 0, medium, bench.PROGRAMS, pxe)
+    with (
+        serves.open({}, lambda _name, _report: None) as served,
+        pytest.raises(ConfigError, match=f"PXE cannot be served: .*{said}"),
+    ):
+        served.offer([bench.seed(image)])
 
 
 def test_each_port_of_a_server_boots_its_own_seed() -> None:

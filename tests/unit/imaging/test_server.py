@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
+import time
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -16,9 +18,11 @@ from hypothesis import strategies as st
 
 from appliance.adapters.imaging import server as server_module
 from appliance.adapters.imaging.server import Content, Reports, SeedServer, span_of
+from appliance.adapters.imaging.serving import HttpServing, Medium
 from appliance.errors import ConfigError
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.node.imaging.reports import Heard, Report, read_report
+from tests.unit.imaging import bench
 
 HERE = IPv4Address("127.0.0.1")
 TOKEN, OTHER = "5e" * 16, "6e" * 16
@@ -145,6 +149,77 @@ def test_silent_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> 
         assert _ask(server, "GET", "/a")[0] == 200
 
 
+def _answer(connection: socket.socket) -> bytes:
+    connection.settimeout(10)
+    try:
+        return connection.recv(100)
+    except ConnectionResetError:
+        return b""
+
+
+def test_a_request_of_one_byte_now_and_then_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module._Handler, "timeout", 0.4)
+    with SeedServer(HERE, 0, Reports({})) as server:
+        slow = socket.create_connection((str(HERE), server.server.port))
+        slow.sendall(b"GET /a HTTP/1.1\r\nX: ")
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - began < 5:
+                slow.sendall(b"x")
+                time.sleep(0.1)
+        assert time.monotonic() - began < 3
+        slow.close()
+
+
+def test_headers_without_end_fill_no_memory() -> None:
+    with SeedServer(HERE, 0, Reports({})) as server:
+        greedy = socket.create_connection((str(HERE), server.server.port))
+        greedy.sendall(b"GET /a HTTP/1.1\r\n")
+        with contextlib.suppress(OSError):
+            for number in range(90):
+                greedy.sendall(b"X%d: " % number + b"x" * 60_000 + b"\r\n")
+            greedy.sendall(b"\r\n")
+        assert _answer(greedy) == b""
+        greedy.close()
+
+
+def test_one_address_does_not_hold_every_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MOST_OF_ONE_ADDRESS", 2)
+    monkeypatch.setattr(server_module._Handler, "timeout", 5.0)
+    with SeedServer(HERE, 0, Reports({})) as server:
+        server.publish("/a", Content(text=b"a"))
+        held = [socket.create_connection((str(HERE), server.server.port)) for _ in range(2)]
+        third = socket.create_connection((str(HERE), server.server.port))
+        assert _answer(third) == b""
+        other = socket.create_connection(
+            (str(HERE), server.server.port), source_address=("127.0.0.2", 0)
+        )
+        other.sendall(b"GET /a HTTP/1.1\r\n\r\n")
+        assert _answer(other).startswith(b"HTTP/1.1 200")
+        for one in (*held, third, other):
+            one.close()
+
+
+def test_the_last_word_is_heard_however_much_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MOST_REPORTS", 1)
+    reports = Reports({TOKEN: "w1"})
+    content = json.dumps({"name": "a", "event_type": "start"}).encode()
+    assert [reports.take(TOKEN, content) for _ in range(2)] == [204, 429]
+    assert reports.take(TOKEN, json.dumps(INSTALLED).encode()) == 204
+    assert reports.of("w1").host_key == HOST_KEY
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "media"
+    (folder / "run-left").mkdir(parents=True)
+    (folder / "run-left" / "medium.iso").write_bytes(b"x")
+    (folder / "notes").mkdir()
+    medium = Medium(tmp_path / "u.iso", "ubuntu", folder)
+    with HttpServing(HERE, 0, medium, bench.PROGRAMS).open({}, lambda _name, _report: None):
+        assert not (folder / "run-left").exists()
+    assert [one.name for one in folder.iterdir()] == ["notes"]
+
+
 def test_an_address_of_another_machine_is_refused() -> None:
     with (
         pytest.raises(ConfigError, match=r"cannot serve on 198\.51\.100\.9:0"),
@@ -207,6 +282,8 @@ def test_the_first_host_key_stays() -> None:
     other = Report("installed", "installed", HOST_KEY.replace("Gv", "Gw"))
     heard = Heard().and_then(Report("installed", "installed", HOST_KEY)).and_then(other)
     assert heard.host_key == HOST_KEY
+    assert heard.rival
+    assert not Heard().and_then(other).and_then(other).rival
 
 
 @settings(max_examples=200, deadline=None)

@@ -162,8 +162,8 @@ def _lines(found: ImageResult) -> list[str]:
         if name in found.seconds:
             lines.append(f"{name}: installed and met, {found.seconds[name] / 60:.0f} min")
             continue
-        machine = found.machines.get(name) or "unknown"
-        lines.append(f"{name} (serial {machine}): {_DOES[course.kind]}: {course.why}")
+        machine = found.machines[name].words()
+        lines.append(f"{name} ({machine}): {_DOES[course.kind]}: {course.why}")
         lines += [f"   hint: {refusal.hint}" for refusal in course.refusals[:1]]
     return lines + [f"{name}: not reached: {why}" for name, why in found.failures.items()]
 
@@ -175,7 +175,7 @@ def _as_json(found: ImageResult) -> dict[str, Any]:
                 "node": name,
                 "does": course.kind,
                 "why": course.why,
-                "serial": found.machines.get(name) or None,
+                "serial": found.machines[name].serial,
                 "seconds": found.seconds.get(name),
                 "refusals": [refusal.sentence() for refusal in course.refusals],
             }

@@ -18,7 +18,8 @@ from appliance.model.site.imaging_settings import Mirror, PublicKey
 # replacement does not happen, the installer finds no disk and stops.
 DISK_TO_FIND: Final = "/dev/disk-chosen-by-serial"
 LABEL_UNFINISHED: Final = "app-installing"
-LABEL_FINISHED: Final = "app-root"
+# With the first 12 digits of the seed's token behind it, 16 letters in all: ext4's limit.
+LABEL_FINISHED: Final = "app-"
 # crypt(3) has no such hash, so no password fits it.
 NO_PASSWORD: Final = "*"  # noqa: S105
 

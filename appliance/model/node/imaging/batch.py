@@ -6,17 +6,19 @@ What must not be here: looking at a server, and doing it.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
 from appliance.model.documents.typed_json import Line, read_typed
-from appliance.model.node.imaging.wipe import Evidence, differences, wipe_refusals
+from appliance.model.node.imaging.wipe import Evidence, differences, never_refusals, wipe_refusals
 
 if TYPE_CHECKING:
+    from appliance.model.node.baseline import Passport
     from appliance.model.node.imaging.image import NodeImage
+    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.plan import Refusal
 
 Kind = Literal["done", "boot", "install", "refused"]
@@ -33,20 +35,41 @@ class Note:
         disk: serial of the disk that it writes.
         writing: its installer reported that it took the disk, so what is on it is ours.
         host_key: of the installed system, once it was reported.
+        accepted: when the node had last been accepted as the run began; empty for never.
     """
 
     machine: Line
     disk: Line
     writing: bool = False
     host_key: Annotated[Line, Field(max_length=200)] = ""
+    accepted: Annotated[Line, Field(max_length=100)] = ""
 
     def text(self) -> str:
         """The note as JSON."""
         return json.dumps(asdict(self), sort_keys=True) + "\n"
 
     def is_of(self, evidence: Evidence, image: NodeImage) -> bool:
-        """Whether it is about this machine and this disk."""
-        return self.machine == evidence.machine.serial and self.disk == image.disk_serial
+        """Whether it is about this machine and this disk, and nobody accepted the node since.
+
+        A node that was accepted after the run is in use: whatever the run left is over.
+        """
+        return (
+            self.machine == name_of(evidence.machine) != ""
+            and self.disk == image.disk_serial
+            and not evidence.unread
+            and self.accepted == accepted_at(evidence.passports, evidence.name)
+        )
+
+
+def name_of(machine: MachineIdentity) -> str:
+    """What a machine is known by: its serial, else its UUID; empty where it tells neither."""
+    return machine.serial or machine.uuid or ""
+
+
+def accepted_at(passports: Mapping[str, Passport] | None, name: str) -> str:
+    """When a node was last accepted; empty for never."""
+    passport = (passports or {}).get(name)
+    return passport.accepted_at if passport else ""
 
 
 def read_note(text: str) -> Note:
@@ -70,6 +93,7 @@ class Course:
         refusals: only with ``refused``.
         wipe: whether the installer may take a disk that is not empty.
         host_key: that is expected; only with ``boot``.
+        ours: what is on the disk was written by a run of ours.
     """
 
     name: str
@@ -78,6 +102,7 @@ class Course:
     refusals: tuple[Refusal, ...] = ()
     wipe: bool = False
     host_key: str = ""
+    ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,11 +130,21 @@ def course_of(evidence: Evidence, image: NodeImage, note: Note | None, rules: Ru
         rules: of the command.
     """
     name, serial = evidence.name, evidence.machine.serial
+    if never := never_refusals(evidence):
+        return Course(name, "refused", never[0].seen, never)
     if serial is not None and serial in rules.wipe:
         return Course(name, "install", f"--wipe names its serial {serial}", wipe=True)
+    return _without_wipe(evidence, image, note, rules)
+
+
+def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules: Rules) -> Course:
+    name = evidence.name
     note = note if note is not None and note.is_of(evidence, image) else None
-    evidence = replace(evidence, unfinished=note is not None)
-    if note is not None and note.host_key and evidence.facts is None and not evidence.alive:
+    known = image.machine_serial is not None or note is not None
+    unfinished = note is not None and note.writing
+    evidence = replace(evidence, unfinished=unfinished, known=known)
+    # What answers may be the installed system: its host key is compared before anything is done.
+    if note is not None and note.host_key and evidence.facts is None:
         why = "it was installed by a run that stopped"
         return Course(name, "boot", why, host_key=note.host_key)
     if _is_done(evidence, image, rules):
@@ -118,7 +153,7 @@ def course_of(evidence: Evidence, image: NodeImage, note: Note | None, rules: Ru
         return Course(name, "refused", refusals[0].seen, refusals)
     if note is not None and note.writing:
         why = "a run of ours stopped while its disk was written"
-        return Course(name, "install", why, wipe=True)
+        return Course(name, "install", why, wipe=True, ours=True)
     return Course(name, "install", "nothing answers at its address, and it is nobody's")
 
 

@@ -52,20 +52,24 @@ class Heard:
         host_key: once it is installed.
         failure: why it failed; empty while it did not.
         writes: its disk is being written, or was.
+        rival: another host key was reported too, so somebody else has its token.
     """
 
     last: str = ""
     host_key: str = ""
     failure: str = ""
     writes: bool = False
+    rival: bool = False
 
     def and_then(self, report: Report) -> Heard:
-        """With one more. The first host key stays: a second machine may have the token."""
+        """With one more. The first host key stays, and another one is told."""
+        rival = self.host_key and report.host_key and self.host_key != report.host_key
         return Heard(
             report.text or self.last,
             self.host_key or report.host_key,
             self.failure or (report.text or "no reason" if report.kind == "failed" else ""),
             self.writes or report.writes,
+            self.rival or bool(rival),
         )
 
 

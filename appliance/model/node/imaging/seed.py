@@ -128,7 +128,7 @@ def render(
     during = image.network(server.address if image.apt_mirror is None else None)
     mirror = image.apt_mirror
     autoinstall = Autoinstall(
-        early_commands=(_find_disk(image, programs, wipe=wipe),),
+        early_commands=(_find_disk(image, programs, token, wipe=wipe),),
         network=NestedNetwork(network=during),
         apt=Apt(primary=None if mirror is None else (PrimaryArchive(uri=mirror),)),
         storage=storage(image.storage, image.firmware),
@@ -138,7 +138,7 @@ def render(
         reporting=Reporting(
             appliance=Webhook(endpoint=f"{server.url}/report/{token}"),
         ),
-        late_commands=(*_finish(image), (*report, "installed", _HOST_KEY)),
+        late_commands=(*_finish(image, token), (*report, "installed", _HOST_KEY)),
         error_commands=((*report, "failed", _LOG),),
     )
     document = autoinstall.plain()
@@ -160,7 +160,7 @@ def render(
 def digest(document: dict[str, Any], token: str = "") -> str:
     """Short digest of a seed, without its token: the same for the same settings."""
     text = json.dumps(document, sort_keys=True)
-    text = text.replace(token, "") if token else text
+    text = text.replace(token, "").replace(_finished(token), "") if token else text
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -213,13 +213,18 @@ def _block(dumper: Any, text: str) -> Any:
 _Readable.add_representer(str, _block)
 
 
-def _find_disk(image: NodeImage, programs: Programs, *, wipe: bool) -> tuple[str, ...]:
+def _finished(token: str) -> str:
+    """The label of a root file system that this very seed finished."""
+    return LABEL_FINISHED + token[:12]
+
+
+def _find_disk(image: NodeImage, programs: Programs, token: str, *, wipe: bool) -> tuple[str, ...]:
     mode = "wipe" if wipe else "keep"
-    end = (mode, AUTOINSTALL_FILE, DISK_TO_FIND, LABEL_UNFINISHED)
+    end = (mode, AUTOINSTALL_FILE, DISK_TO_FIND, LABEL_UNFINISHED, _finished(token))
     return ("python3", "-c", programs.disk, image.disk_serial, *end)
 
 
-def _finish(image: NodeImage) -> tuple[tuple[str, ...], ...]:
+def _finish(image: NodeImage, token: str) -> tuple[tuple[str, ...], ...]:
     """What is done in the installed system, before its first boot."""
     network = dump(image.network().document())
     sudo = "/target/etc/sudoers.d/90-appliance"
@@ -230,5 +235,5 @@ def _finish(image: NodeImage) -> tuple[tuple[str, ...], ...]:
             f"echo '{image.user} ALL=(ALL) NOPASSWD:ALL' >{sudo} && chmod 440 {sudo}",
         ),
         ("sh", "-c", f"cat >{_NETPLAN_FILE} <<'END'\n{network}END\nchmod 600 {_NETPLAN_FILE}\n"),
-        ("sh", "-c", f'e2label "$(findmnt -n -o SOURCE /target)" {LABEL_FINISHED}'),
+        ("sh", "-c", f'e2label "$(findmnt -n -o SOURCE /target)" {_finished(token)}'),
     )

@@ -36,7 +36,9 @@ class Evidence:
         alive: why something that answers there gave no facts; empty where nothing answers.
         passports: node -> passport, as far as the site has any.
         unread: why the passports of a site that has a cluster could not be read; else empty.
-        unfinished: an earlier run of this command stopped on this very machine and disk.
+        unfinished: an earlier run of this command stopped while it wrote this very disk.
+        power: as its BMC reports it.
+        known: the site's files, or an earlier run, say that it is this very machine.
     """
 
     name: str
@@ -46,6 +48,25 @@ class Evidence:
     passports: Mapping[str, Passport] | None = None
     unread: str = ""
     unfinished: bool = False
+    power: str = ""
+    known: bool = False
+
+
+def never_refusals(evidence: Evidence) -> tuple[Refusal, ...]:
+    """Why the server is not installed whatever ``--wipe`` names: the inventory means another one.
+
+    Its disk is chosen by a serial of the inventory, but its power would be cut all the same.
+    """
+    files = f"host_vars/{evidence.name}.yml"
+    if not (evidence.machine.serial or evidence.machine.uuid):
+        seen, hint = "its BMC reports neither serial nor UUID", "update the BMC, or restart it"
+        return (Refusal(evidence.name, "machine", seen, "a machine that is known again", hint),)
+    for node, passport in (evidence.passports or {}).items():
+        if node != evidence.name and likeness(passport.machine, evidence.machine) == "same":
+            seen = f"this machine is node {node} of this site"
+            hint = f"correct bmc_address in {files}; or remove {node} from the site first"
+            return (Refusal(evidence.name, "passport", seen, f"node {evidence.name}", hint),)
+    return ()
 
 
 def wipe_refusals(
@@ -64,8 +85,16 @@ def wipe_refusals(
     found = [*_of_passports(evidence), *_of_what_answers(evidence, api_hosts)]
     option = f"--wipe {serial}" if serial else "--wipe SERIAL, once its BMC reports a serial"
     hint = f"to erase its disk all the same, add to the command: {option}"
+    known = f"if it is the one that you mean, write into host_vars/{evidence.name}.yml imaging."
+    known += f"machine_serial: {serial or 'SERIAL'}, or switch it off; else correct bmc_address; "
     return tuple(
-        Refusal(evidence.name, check, seen, "a server that is nobody's", hint)
+        Refusal(
+            evidence.name,
+            check,
+            seen,
+            "a server that is nobody's",
+            known + hint if check == "power" else hint,
+        )
         for check, seen in found
     )
 
@@ -89,7 +118,10 @@ def _of_what_answers(evidence: Evidence, api_hosts: Collection[str]) -> list[tup
         return [("SSH", f"a machine answers, and cannot be read: {evidence.alive}")]
     facts = evidence.facts
     if facts is None:
-        return []
+        # A wrong bmc_address is the BMC of a machine that works, at an address that is not asked.
+        on = evidence.power not in ("", "Off") and not evidence.known
+        seen = "it is on, does not answer at the node's address, and may be another machine"
+        return [("power", seen)] if on else []
     found = []
     if likeness(identity_of(facts), evidence.machine) == "another":
         words = identity_of(facts).words()
