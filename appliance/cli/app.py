@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "history": "appliance.cli.commands.status.history",
     "horizon": "appliance.cli.commands.horizon.command",
     "install": "appliance.cli.commands.install.command",
-    "kubeconfig": "appliance.cli.commands.kubeconfig",
+    "kubeconfig": "appliance.cli.commands.site.kubeconfig",
     "lab": "appliance.cli.commands.lab.group",
     "node": "appliance.cli.commands.node.group",
     "plan": "appliance.cli.commands.install.plan",

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from appliance.model.node.imaging.image import NodeImage
     from appliance.model.node.imaging.pxe import Dhcp
     from appliance.model.state.journal import Run
-    from appliance.workflows.imaging.course import Via
-    from appliance.workflows.imaging.request import ImageRequest
+    from appliance.workflows.node.imaging.course import Via
+    from appliance.workflows.node.imaging.request import ImageRequest
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
 
@@ -58,7 +58,7 @@ def with_imaging(
     from appliance.adapters.imaging.notes import FOLDER, NoteFiles
     from appliance.adapters.imaging.programs import installer_programs
     from appliance.adapters.imaging.serving import HttpServing, Medium
-    from appliance.workflows.imaging.looking import images_of
+    from appliance.workflows.node.imaging.looking import images_of
 
     installer = installer_of(connected)
     images = images_of(connected.site, names)
@@ -109,8 +109,8 @@ def image_request(
 ) -> ImageRequest:
     """What is asked for, with the site's passports as far as they can be read."""
     from appliance.adapters.imaging.programs import installer_programs
-    from appliance.workflows.imaging.request import ImageRequest
     from appliance.workflows.node.baselines import read_passports
+    from appliance.workflows.node.imaging.request import ImageRequest
 
     request = ImageRequest(
         connected.site,

@@ -33,7 +33,8 @@ from tests.unit.imaging import bench as seeds
 from tests.unit.imaging.fake_rack import ThreadClock
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.patch import bench as patches
-from tests.unit.rack.bench import Driver, World
+from tests.unit.rack.bench import Driver
+from tests.unit.rack.world import World
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 

@@ -71,6 +71,10 @@ RACK_RECORD: Final = Evidence(
     "tests/unit/rack/test_rack_down_up.py::"
     "test_a_worker_that_does_not_come_is_named_and_the_rest_is_up",
 )
+PINS: Final = Evidence(
+    "our own pins of a discovery, once the site has every one of its keys",
+    "tests/cli/test_site_discover.py::test_a_changed_certificate_is_refused_by_the_second_run",
+)
 LEFT_MEDIUM: Final = Evidence(
     "a folder of media that a killed run left; the site's lock is held, so no other run is at work",
     "tests/unit/imaging/test_server.py::test_what_a_killed_run_left_is_removed",

@@ -14,7 +14,7 @@ from tests.contract.deletion_evidence import (
     ARCHIVES, ASIDE, CACHE, CONTAINER, CREDENTIALS, DELTA, DIGEST, EMPTIED, EVICTION, HALF,
     HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER, MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
-    RACK_RECORD, LEFT_MEDIUM,
+    RACK_RECORD, LEFT_MEDIUM, PINS,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
     UNFINISHED, UNUSED_DOCKER, UPGRADED, WRITE, Places,
 )
@@ -65,6 +65,7 @@ PLACES: Final[Places] = {
         "remaster: write_text": IMAGING,
     },
     "appliance/adapters/imaging/notes.py": {"NoteFiles.drop: unlink": NOTE},
+    "appliance/adapters/local/discovery_pins.py": {"SitePins.forget: unlink": PINS},
     "appliance/adapters/local/rack_record.py": {"RackFile.drop: unlink": RACK_RECORD},
     "appliance/adapters/imaging/serving.py": {
         "HttpServing.open: rmtree": LEFT_MEDIUM,

@@ -32,9 +32,9 @@ from appliance.model.site.settings import Site
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Fault, Look
-from appliance.workflows.imaging import course
-from appliance.workflows.imaging.request import ImageRequest, ImageResult
 from appliance.workflows.node.image import COMMAND, node_image
+from appliance.workflows.node.imaging import course
+from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeJournal, FakeObserver

@@ -79,7 +79,11 @@ ROWS = (
         ("tests/integration/test_seeds.py", "tests/integration/test_image_by_redfish.py"),
         (
             *("appliance/model/node/imaging", "appliance/installer", "hardware"),
-            *("appliance/workflows/imaging", "appliance/adapters/imaging", "tests/data/imaging"),
+            *(
+                "appliance/workflows/node/imaging",
+                "appliance/adapters/imaging",
+                "tests/data/imaging",
+            ),
             *("appliance/adapters/hardware", "tests/integration", "tests/unit/imaging"),
         ),
     ),

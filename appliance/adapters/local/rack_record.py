@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from appliance.adapters.local.state_files import replace_file
-from appliance.model.rack.mark import RackMark, parse_mark
+from appliance.model.plan.rack.mark import RackMark, parse_mark
 
 FILE: Final = "rack.json"
 _MOST_BYTES: Final = 4 << 20

@@ -3,7 +3,7 @@
 A server that fails is named and holds nobody up. The same command goes on: what is done is seen by
 looking, what is half done by a note and by the server's own disk. What must not be here: what may
 be wiped (:mod:`appliance.model.node.imaging.wipe`), and the steps of one server
-(:mod:`appliance.workflows.imaging.course`).
+(:mod:`appliance.workflows.node.imaging.course`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable, StepNotVerified
 from appliance.model.node.imaging.batch import name_of
-from appliance.workflows.imaging.batch import Batch
-from appliance.workflows.imaging.looking import images_of, look
+from appliance.workflows.node.imaging.batch import Batch
+from appliance.workflows.node.imaging.looking import images_of, look
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.workflows.imaging.request import ImageRequest, ImageResult
+    from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "node image"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import StepNotVerified
-from appliance.model.rack.mark import ANNOTATION, RackMark, is_ours, reason_of
-from appliance.model.rack.order import NodeOff, Stage, drain_order, holding_up
+from appliance.model.plan.rack.mark import ANNOTATION, RackMark, is_ours, reason_of
+from appliance.model.plan.rack.order import NodeOff, Stage, drain_order, holding_up
 from appliance.model.state.nodes.maintenance import Maintenance, archived, timestamp
 from appliance.workflows.node.baselines import read_passports
 from appliance.workflows.node.maintenance.marks import Marks

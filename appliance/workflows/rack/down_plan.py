@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import ClusterError, NodeUnreachable, PreflightFailed
 from appliance.model.node.drain import DrainView, forecast
-from appliance.model.rack.mark import RackMark, is_ours
-from appliance.model.rack.order import Stage, down_stages, drain_order, has_quorum, unhealthy
+from appliance.model.plan.rack.mark import RackMark, is_ours
+from appliance.model.plan.rack.order import Stage, down_stages, drain_order, has_quorum, unhealthy
 from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.workflows.session.survey import observe
 

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ClusterError, NodeUnreachable
-from appliance.model.rack.mark import RackMark
-from appliance.model.rack.order import NodeOff, Stage
+from appliance.model.plan.rack.mark import RackMark
+from appliance.model.plan.rack.order import NodeOff, Stage
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.nodes.maintenance import timestamp
 from appliance.workflows.node.maintenance.power_off import (

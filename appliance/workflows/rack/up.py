@@ -19,9 +19,9 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.plan.judging import judge
+from appliance.model.plan.rack.mark import ANNOTATION, is_ours, parse_mark
+from appliance.model.plan.rack.order import Stage, enough, has_quorum, return_order, up_stages
 from appliance.model.plan.steps import BY_NAME, INSTALL
-from appliance.model.rack.mark import ANNOTATION, is_ours, parse_mark
-from appliance.model.rack.order import Stage, enough, has_quorum, return_order, up_stages
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import away
 from appliance.model.state.observed import Observed

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         LocalKnowledge,
         MissingPrograms,
     )
-    from appliance.model.rack.mark import RackMark
+    from appliance.model.plan.rack.mark import RackMark
     from appliance.model.site.authority import Authority
     from appliance.model.site.files.diagnostics import SiteFault
     from appliance.model.site.settings import Site

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
-    from appliance.workflows.imaging.ports import FirstContact, Notes, Serving
+    from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.local_ports import (

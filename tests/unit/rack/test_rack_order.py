@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from appliance.model.node.etcd_quorum import EtcdMember
-from appliance.model.rack.mark import RackMark, is_ours, parse_mark, reason_of
-from appliance.model.rack.order import (
+from appliance.model.plan.rack.mark import RackMark, is_ours, parse_mark, reason_of
+from appliance.model.plan.rack.order import (
     NodeOff,
     down_stages,
     drain_order,
@@ -99,7 +99,9 @@ def test_a_worker_that_serves_is_drained_and_returned_with_the_workers() -> None
         ("", "", False, ()),
     ],
 )
-def test_quorum(healthy: str, learner: str, quorum: bool, sick: tuple[str, ...]) -> None:
+def test_etcd_has_a_quorum_or_its_sick_members_are_named(
+    healthy: str, learner: str, quorum: bool, sick: tuple[str, ...]
+) -> None:
     members = [
         EtcdMember(f"{n}", f"m{n}", f"https://198.18.7.{n}:2380", one == "1", other == "1")
         for n, (one, other) in enumerate(zip(healthy, learner, strict=True))

@@ -26,7 +26,7 @@ from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.workflows.imaging.request import ImageResult
+    from appliance.workflows.node.imaging.request import ImageResult
 
 MOST_AT_ONCE = 16
 _DOES = {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Refusal
-    from appliance.workflows.imaging.course import Via
+    from appliance.workflows.node.imaging.course import Via
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from appliance.model.node.imaging.image import NodeImage, image_of, shared
 from appliance.model.node.imaging.wipe import Evidence
 from appliance.model.state.nodes.kubeadm_state import api_hosts
 from appliance.model.state.plan import Refusal
-from appliance.workflows.imaging.request import ImageRequest, ImageResult
+from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
 
 if TYPE_CHECKING:
     from appliance.model.node.bmc.orders import BmcMachine

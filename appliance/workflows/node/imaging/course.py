@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from appliance.model.node.imaging.reports import Heard
     from appliance.model.site.settings import Node
     from appliance.model.state.facts.identity import MachineIdentity
-    from appliance.workflows.imaging.ports import (
+    from appliance.workflows.node.imaging.ports import (
         FirstContact,
         Notes,
         ServedBatch,

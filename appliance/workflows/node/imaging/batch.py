@@ -14,13 +14,13 @@ from appliance.errors import ApplianceError, Interrupted, StepNotVerified
 from appliance.model.node.imaging.batch import accepted_at
 from appliance.model.node.imaging.seed import render
 from appliance.model.state.journal import Record
-from appliance.workflows.imaging.course import CourseContext, NodeCourse, Target
-from appliance.workflows.imaging.request import ImageRequest, ImageResult
+from appliance.workflows.node.imaging.course import CourseContext, NodeCourse, Target
+from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
 
 if TYPE_CHECKING:
     from appliance.model.node.imaging.image import NodeImage
     from appliance.model.node.imaging.seed import Seed
-    from appliance.workflows.imaging.ports import ServedBatch
+    from appliance.workflows.node.imaging.ports import ServedBatch
     from appliance.workflows.session.session import Session
 
 STEP: Final = "image"
