@@ -211,5 +211,5 @@ class Bench:
         return [one[4:] for one in self.world.effects if one.startswith("off ")]
 
     @property
-    def ons(self) -> list[str]:
+    def powered_on(self) -> list[str]:
         return [one[3:] for one in self.world.effects if one.startswith("on ")]

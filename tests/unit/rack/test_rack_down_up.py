@@ -22,7 +22,7 @@ def test_down_and_up_are_a_circle() -> None:
     assert bench.record.read() is not None
     assert len(bench.asked) == 1
     bench.up()
-    assert bench.ons == ["cp1", "cp2", "cp3", "w2", "w1"]
+    assert bench.powered_on == ["cp1", "cp2", "cp3", "w2", "w1"]
     assert (bench.cordoned, bench.marks, bench.announced) == ([], {}, [])
     assert bench.record.text is None
 
@@ -89,7 +89,7 @@ def test_a_cold_start_without_any_mark_uncordons_nothing() -> None:
     bench.world.change("w2", unschedulable=True)
     bench.world.cut()
     done = bench.up()
-    assert bench.ons == ["cp1", "cp2", "cp3", "w2", "w1"]
+    assert bench.powered_on == ["cp1", "cp2", "cp3", "w2", "w1"]
     assert done.returned == ()
     assert bench.cordoned == ["w2"]
     assert done.left == ("w2 stays cordoned by others: kubectl uncordon w2",)
@@ -222,7 +222,7 @@ def test_the_bmc_of_another_machine_switches_nothing_on() -> None:
     bench.driver.machines["w1"] = replace(bench.driver.machines["w1"], serial="SN-w2")
     with pytest.raises(StepNotVerified, match="w1 does not come"):
         bench.up()
-    assert "w1" not in bench.ons
+    assert "w1" not in bench.powered_on
     assert any("that is another machine" in line for line in bench.asked[-1])
 
 
