@@ -115,7 +115,8 @@ def port(machine: Machine) -> Iterator[int]:
                 transport = paramiko.Transport(connection)
                 transport.add_server_key(machine.host_key)
                 transports.append(transport)
-                with suppress(paramiko.SSHException, EOFError):
+                # A client that refuses the key resets the connection.
+                with suppress(paramiko.SSHException, EOFError, OSError):
                     transport.start_server(server=machine)
 
     threading.Thread(target=accept, daemon=True).start()
