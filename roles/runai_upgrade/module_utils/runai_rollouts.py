@@ -26,6 +26,8 @@ BROKEN = (
 # Without any change in between.
 BROKEN_SECONDS = 300
 QUIET_SECONDS = 1800
+# In all: pods that start and end again and again change something for ever.
+MOST_SECONDS = 7200
 POLL_SECONDS = 2
 LONGEST = 200
 
@@ -83,9 +85,11 @@ def require(kubectl):
     """Wait until every workload runs in its newest form.
 
     Raises:
-        UpgradeError: nothing changed for too long; names what is unfinished, and why.
+        UpgradeError: nothing changed for too long, or it took too long in all; names what is
+            unfinished, and why.
     """
     before, since = None, kubectl.clock()
+    until = since + MOST_SECONDS
     while True:
         left, faults = look(kubectl)
         if not left:
@@ -93,7 +97,7 @@ def require(kubectl):
         now = kubectl.clock()
         if left != before:
             before, since = left, now
-        if now - since >= (BROKEN_SECONDS if faults else QUIET_SECONDS):
+        if now >= until or now - since >= (BROKEN_SECONDS if faults else QUIET_SECONDS):
             told = "; ".join([*left[:3], *faults[:3]])
             raise UpgradeError("the new version does not run: %s" % told)
         kubectl.sleep(POLL_SECONDS)

@@ -362,3 +362,12 @@ def test_a_slow_start_is_waited_for() -> None:
     cluster.done_at = 1500
     rollouts.require(cluster)
     assert cluster.now >= 1500
+
+
+def test_pods_that_start_and_end_for_ever_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster({"reason": "CrashLoopBackOff"})
+    sentences = iter(str(number) for number in range(100_000))
+    monkeypatch.setattr(rollouts, "unfinished", lambda _item: next(sentences))
+    with pytest.raises(dumps.UpgradeError, match="the new version does not run"):
+        rollouts.require(cluster)
+    assert rollouts.MOST_SECONDS <= cluster.now < rollouts.MOST_SECONDS + 10
