@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
+from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import replace_file
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.node.imaging.batch import Note, read_note
@@ -27,8 +28,7 @@ class NoteFiles:
     def read(self, name: str) -> Note | None:
         """The note of a server; one that cannot be read lets nothing be wiped."""
         try:
-            with self._path(name).open(encoding="utf-8") as file:
-                return read_note(file.read(_MOST_BYTES))
+            return read_note(read_plain(self._path(name), most_bytes=_MOST_BYTES).decode())
         except (OSError, ValueError, Unreadable):
             return None
 

@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
+from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import replace_file
 from appliance.model.plan.rack.mark import RackMark, parse_mark
 
@@ -26,8 +27,7 @@ class RackFile:
     def read(self) -> RackMark | None:
         """The mark; None without one that can be read."""
         try:
-            with self._path.open(encoding="utf-8") as file:
-                return parse_mark(file.read(_MOST_BYTES))
+            return parse_mark(read_plain(self._path, most_bytes=_MOST_BYTES).decode())
         except (OSError, ValueError):
             return None
 
