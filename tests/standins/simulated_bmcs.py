@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from appliance.model.site.settings import Node
 from tests import samples
 from tests.prerequisites import require
+from tests.standins.loading import load
 
 FOLDER = Path(__file__).parents[2] / "appliance/lab/standins/bmc_standin"
 FILE = FOLDER / "bmc_standin.py"
@@ -26,24 +24,8 @@ MEDIUM = "/redfish/v1/Managers/Self/VirtualMedia/CD1"
 # The machine of node w1, as the samples' passports know it.
 SERIAL = {SYSTEM: {"SerialNumber": "SN-w1", "UUID": None}}
 
-
-def load(name: str) -> ModuleType:
-    """Load a file of the stand-in as it runs: beside the others."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(FOLDER))
-
-
-bmc_machine = load("bmc_machine")
-bmc_standin = load("bmc_standin")
+bmc_machine = load(FOLDER, "bmc_machine")
+bmc_standin = load(FOLDER, "bmc_standin")
 
 
 def certificate(folder: Path, address: str = ADDRESS) -> str:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,33 +13,18 @@ import yaml
 
 from appliance.model.components.gpu.offers import Cards, Sharing, offer_faults
 from appliance.model.state.cluster.cluster import ClusterNode
+from tests.standins.loading import load
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "appliance/lab/standins/gpu_operator_standin"
 
-
-def load(name: str) -> ModuleType:
-    """Load one of its files as it runs in an image: beside the others."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(FOLDER))
-
-
-gpus = load("gpus")
-operands = load("operands")
-cluster_policy = load("cluster_policy")
-webhook = load("fraction_webhook")
-features = load("features")
-pci_tree = load("pci_tree")
-validator = load("validator")
+gpus = load(FOLDER, "gpus")
+operands = load(FOLDER, "operands")
+cluster_policy = load(FOLDER, "cluster_policy")
+webhook = load(FOLDER, "fraction_webhook")
+features = load(FOLDER, "features")
+pci_tree = load(FOLDER, "pci_tree")
+validator = load(FOLDER, "validator")
 
 
 def four() -> list[Any]:
