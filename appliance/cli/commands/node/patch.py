@@ -118,7 +118,7 @@ def patch(
         )
         done = node_patch(request, session, connected.opened(confirm))
     if output == "json":
-        print_json(_as_json(done))
+        print_json(patch_as_json(done))
     elif dry_run:
         _show(connected.site, done, err=False)
     else:
@@ -232,7 +232,8 @@ def _left_alone(site: Site, found: PatchResult) -> Iterator[str]:
         yield f"not patched: {', '.join(names)}: no member of the cluster, with no bundle to use"
 
 
-def _as_json(done: PatchResult) -> dict[str, Any]:
+def patch_as_json(done: PatchResult) -> dict[str, Any]:
+    """What ``-o json`` prints of a plan or of a finished run."""
     plan = done.plan
     return {
         "steps": [
@@ -277,6 +278,9 @@ def _node_json(patch: NodePatch, done: PatchResult) -> dict[str, Any]:
         ],
         "boots": list(patch.reboot),
         "restarts": list(patch.services),
+        "owed": list(patch.owed),
+        "out_of_service": patch.out,
+        "repairs_dpkg": patch.repair,
         "libraries": list(patch.libraries),
         "evicts": [pod.where for pod in foreseen.evicted] if foreseen else [],
     }
