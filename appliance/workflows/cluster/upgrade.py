@@ -18,11 +18,11 @@ from appliance.model.state.upgrade import UpgradeMark, can_be_read_back, mark_of
 from appliance.model.upgrade.gates import stopping
 from appliance.model.upgrade.plan import CHECK, plan_upgrade
 from appliance.model.upgrade.window import Clock
-from appliance.workflows.cluster.foresight import agreed_of, refusals_of
+from appliance.workflows.cluster.foresight import agreed_of, out_of_service, refusals_of, to_judge
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_back import take_back
-from appliance.workflows.cluster.upgrade_gates import accepted_by, is_half_way, judge
+from appliance.workflows.cluster.upgrade_gates import accepted_by, judge
 from appliance.workflows.cluster.upgrade_look import (
     NO_ETCD,
     Etcd,
@@ -48,6 +48,7 @@ from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import Forecast
+    from appliance.model.state.observed import Observed
     from appliance.model.state.plan import Refusal
     from appliance.workflows.session.session import Session
 
@@ -121,9 +122,7 @@ def _go_on(
     _require_writable(request, mark)
     forecasts = forecasts_of(plan, seen.observed, session)
     under_way = mark is not None and not mark.over
-    # In the middle a node of ours is out, and its pods are on the move: each eviction judges anew.
-    half_way = is_half_way(request, seen.observed, mark)
-    foreseen = () if half_way else _refusals_of(request, forecasts)
+    foreseen = _refusals_of(request, seen.observed, forecasts)
     plan = replace(plan, refusals=(*plan.refusals, *foreseen))
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
@@ -147,8 +146,12 @@ def _go_on(
     return replace(found, done=True, ended=ended)
 
 
-def _refusals_of(request: UpgradeRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:
-    return refusals_of(forecasts, CHECK, allow_outage=request.allow_outage)
+def _refusals_of(
+    request: UpgradeRequest, observed: Observed, forecasts: Mapping[str, Forecast]
+) -> tuple[Refusal, ...]:
+    """What the evictions that are left would stop; while a node of ours is out, pods move."""
+    due = to_judge(forecasts, out_of_service(observed))
+    return refusals_of(due, CHECK, allow_outage=request.allow_outage)
 
 
 def _require_writable(request: UpgradeRequest, mark: UpgradeMark | None) -> None:
@@ -179,8 +182,7 @@ def _as_judged(
     if is_late(session.clock, judged_at):
         forecasts = forecasts_of(seen.plan, seen.observed, session)
         again = replace(found, plan=seen.plan, forecasts=forecasts)
-        half_way = is_half_way(request, seen.observed, seen.mark)
-        refuse(() if half_way else _refusals_of(request, forecasts))
+        refuse(_refusals_of(request, seen.observed, forecasts))
         gates = judge(request, session, seen.observed, again)
         refuse([gate.refusal() for gate in stopping(gates)])
     return seen
