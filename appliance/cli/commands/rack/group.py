@@ -123,6 +123,7 @@ def up(
     - after the control planes: waits until etcd has a quorum and the API answers
     - each node passes the tests of 'node return' before it takes pods
     - a node that others cordoned or maintain stays as it is
+    - at the end all checks of 'appliance health', Run:ai included where the site has it
 
     This works after a power cut without any 'rack down' too. What does not come is named; the
     same command goes on from there.
@@ -137,7 +138,7 @@ def up(
 
     def load() -> Desired:
         """Read by a connection of its own: what the first one read, the nodes were off."""
-        return app.connect(site).load_desired()
+        return app.connect(site, reads_vendor_bundle=True).load_desired()
 
     request = UpRequest(connected.site, load, run, wait, accepted, dry_run)
 
@@ -151,7 +152,7 @@ def up(
         planned, returned = list(done.planned), list(done.returned)
         print_json({"planned": planned, "returned": returned, "left": left, "up": not dry_run})
         return
-    for line in done.planned if dry_run else (*done.left, "the rack is up: see appliance status"):
+    for line in done.planned if dry_run else (*done.left, "the rack is up and healthy"):
         print_line(line)
 
 
