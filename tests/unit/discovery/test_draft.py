@@ -103,7 +103,7 @@ def test_a_thousand_machines_are_each_compared_with_those_that_tell_the_same(
         return is_also(one, other)
 
     monkeypatch.setattr(Found, "is_also", counted)
-    roles = {place: "cpu_workers" for place in places[1:]}
+    roles = dict.fromkeys(places[1:], "cpu_workers")
     drafted = draft(found, profiles(), wishes({"roles": roles, "system_nodes": 0}))
     assert [node.bmc is not None for node in drafted.nodes] == [True] * 1000
     assert len(compared) == 1000
