@@ -334,14 +334,7 @@ def job_command(planned, configuration, want):
 
 
 def run_apt(job, command, environment, seconds, look):
-    """Run apt in its unit; return what differs on the node afterwards.
-
-    Args:
-        job: the :class:`appliance_job.NodeJob` of packages.
-        command: argv of the unit.
-        environment: of the unit.
-        seconds: how long apt may take.
-        look: callable() -> a :class:`PlannedRun`.
+    """Run apt in its unit; return what differs on the node afterwards, as ``look()`` sees it.
 
     Raises:
         PackagesError: apt failed, or something still differs.

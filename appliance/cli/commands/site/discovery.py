@@ -39,9 +39,7 @@ _USER: Final = "ubuntu"
 _MOST_BYTES: Final = 1 << 20
 _MOST_LETTERS: Final = 1024
 _STDIN: Final = "-"
-_NODE_OPTIONS: Final = (
-    *("control_plane", "gpu_workers", "cpu_workers", "system_nodes", "services", "hardware"),
-)
+_NODE_OPTIONS: Final = (*_ROLES.values(), "services", "hardware")
 
 
 @dataclass(frozen=True)
@@ -180,9 +178,7 @@ def discovery_options(command: Command) -> Command:
             ),
             click.option("--bmc-user", help="Who logs in to the BMCs. Default: admin."),
             click.option(
-                "--bmc-password-file",
-                metavar="FILE|-",
-                help="The BMCs' password, likewise.",
+                "--bmc-password-file", metavar="FILE|-", help="The BMCs' password, likewise."
             ),
             click.option("--yes", is_flag=True, help="Answer the questions of --discover."),
         )
@@ -223,8 +219,8 @@ def discovered(
     for node in found.drafted.nodes:
         groups.setdefault(node.group, {})[node.name] = str(node.address)
     models = {node.name: node.model for node in found.drafted.nodes if node.model}
-    asks = found.sudo_password is not None
-    return replace(new, hardware=models, become_password=asks, **groups), found
+    new = replace(new, become_password=found.sudo_password is not None)
+    return replace(new, hardware=models, **groups), found
 
 
 def with_found(
