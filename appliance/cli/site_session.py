@@ -233,7 +233,7 @@ class SiteSession(Wiring):
         dry_run: bool = False,
     ) -> UpgradeResult:
         """Upgrade Kubernetes, with bundles beside the session's own; one command at a time."""
-        from appliance.adapters.site.release_choice import choose_release, require_choosable
+        from appliance.adapters.site.settings_choice import choose_release, require_choosable
         from appliance.cli.upgrade_bundles import supplies_of, upgrade_request
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
 
@@ -284,7 +284,7 @@ class SiteSession(Wiring):
         dry_run: bool = False,
     ) -> GpuUpgradeResult:
         """Upgrade the GPU stack; ``to``: the release that is written into site.yml; empty: none."""
-        from appliance.adapters.site.release_choice import choose_release, require_choosable
+        from appliance.adapters.site.settings_choice import choose_release, require_choosable
         from appliance.workflows.gpu.look import GpuUpgradeRequest
         from appliance.workflows.gpu.upgrade import COMMAND, gpu_upgrade
 
@@ -325,13 +325,17 @@ class SiteSession(Wiring):
         abandon: bool = False,
     ) -> RunaiUpgradeResult:
         """Upgrade Run:ai to the vendor bundle of the site, or drop an upgrade that began."""
+        from appliance.adapters.site.settings_choice import choose_vendor_bundle
         from appliance.workflows.runai.abandon import abandon_upgrade
         from appliance.workflows.runai.upgrade import COMMAND, RunaiUpgradeRequest, upgrade_runai
 
         desired = self.load_desired()
         run = self.run(COMMAND, desired.bundle_digest)
         request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
-        session = self.session(progress, run, plays=True)
+        session = dataclasses.replace(
+            self.session(progress, run, plays=True),
+            choose_vendor_bundle=lambda file: choose_vendor_bundle(self.site.directory, file),
+        )
         workflow = abandon_upgrade if abandon else upgrade_runai
         return workflow(request, session, self.opened(confirm))
 
