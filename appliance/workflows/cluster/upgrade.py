@@ -25,6 +25,7 @@ from appliance.workflows.cluster.upgrade_back import take_back
 from appliance.workflows.cluster.upgrade_gates import accepted_by, judge
 from appliance.workflows.cluster.upgrade_look import (
     NO_ETCD,
+    POLL_SECONDS,
     Etcd,
     Seen,
     UpgradeRequest,
@@ -43,6 +44,7 @@ from appliance.workflows.session.confirmation import (
     require_as_shown,
     require_confirmed,
 )
+from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import begun
 from appliance.workflows.session.survey import refuse
 
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = UPGRADE
+# What pods may take that a run moved before it was stopped.
+MOVING_SECONDS: Final = 60.0
 
 
 def upgrade(
@@ -120,7 +124,7 @@ def _go_on(
     look, seen, etcd = looking.look, looking.seen, looking.etcd
     plan, mark = seen.plan, seen.mark
     _require_writable(request, mark)
-    forecasts = forecasts_of(plan, seen.observed, session)
+    forecasts = _foreseen(request, session, seen)
     under_way = mark is not None and not mark.over
     foreseen = _refusals_of(request, seen.observed, forecasts)
     plan = replace(plan, refusals=(*plan.refusals, *foreseen))
@@ -144,6 +148,20 @@ def _go_on(
             lambda: look(look_at_etcd(request, session)),
         )
     return replace(found, done=True, ended=ended)
+
+
+def _foreseen(request: UpgradeRequest, session: Session, seen: Seen) -> dict[str, Forecast]:
+    """What the evictions will do; where an upgrade goes on, pods may still be on their way."""
+    patience = Patience(session.clock, MOVING_SECONDS)
+    while True:
+        forecasts = forecasts_of(seen.plan, seen.observed, session)
+        due = to_judge(forecasts, out_of_service(seen.observed))
+        moving = [one for name in due for one in due[name].concerns if one.passing]
+        goes_on = seen.mark is not None and not seen.mark.over and not request.dry_run
+        if not moving or not goes_on or patience.is_over():
+            return forecasts
+        session.observer.note(f"waiting for pods to be ready: {moving[0].sentence()}")
+        session.clock.sleep(POLL_SECONDS)
 
 
 def _refusals_of(

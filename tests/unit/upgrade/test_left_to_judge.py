@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from appliance.errors import PlaybookFailed, PreflightFailed
+from appliance.model.node.drain import DrainView
 from appliance.model.state.cluster.pods import Budget
 from tests.unit.upgrade.rack import Bench, web
 from tests.unit.upgrade.test_upgrade_workflow import judged
@@ -62,6 +63,21 @@ def test_what_changed_in_a_pause_is_refused_before_the_next_step(
     with pytest.raises(PreflightFailed, match=says):
         bench.upgrade()
     assert bench.rack.done == before
+
+
+def test_pods_that_a_stopped_run_moved_are_waited_for() -> None:
+    bench = judged()
+    bench.upgrade(pause_after="w1")
+    held("w2")(bench)
+    began, views = bench.clock.now(), bench.drain.views
+
+    def later(asked: Sequence[str]) -> dict[str, DrainView]:
+        if bench.clock.now() - began > 30:
+            bench.drain.budgets = [replace(one, allowed=1) for one in bench.drain.budgets]
+        return views(asked)
+
+    bench.drain.views = later  # type: ignore[method-assign]
+    assert bench.upgrade().ended
 
 
 @pytest.mark.parametrize(
