@@ -19,7 +19,13 @@ from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster.cluster import Cluster, ClusterNode, ClusterState, NoCluster
+from appliance.model.state.cluster.cluster import (
+    Cluster,
+    ClusterNode,
+    ClusterState,
+    NoCluster,
+    Unreachable,
+)
 from appliance.model.state.cluster.cluster import ClusterStorage as Storage
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
@@ -74,8 +80,12 @@ class FakeRack:
             tuple(self.faults[node.name] for node in nodes if node.name in self.faults),
         )
 
-    def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:  # noqa: ARG002
+    def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:
         self.reads += 1
+        names = [node.name for node in self.desired.site.control_plane]
+        # As the real one: the way to the API is what a control-plane node says.
+        if isinstance(self.cluster, Cluster) and not node_facts.keys() & set(names):
+            return Unreachable("; ".join(f"{name}: not read" for name in names))
         if isinstance(self.cluster, Cluster) and self.reads < self.reads_until_pods_are_ready:
             pods = tuple(replace(pod, ready=False) for pod in self.cluster.pods)
             return replace(self.cluster, pods=pods)

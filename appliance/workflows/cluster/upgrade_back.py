@@ -74,7 +74,7 @@ def take_back(
         with begun():
             with recorder.run_step(BACK, (back.node,), back.step.why):
                 _play(request, session, back)
-                _verify(request, session, back)
+                _verify(request, session, seen.observed, back)
                 _name_socket(request, session, back)
             _return(request, session, back)
     return replace(result, done=True)
@@ -96,12 +96,15 @@ def _play(request: UpgradeRequest, session: Session, back: Back) -> None:
     session.playbooks.play(play, on_task)
 
 
-def _verify(request: UpgradeRequest, session: Session, back: Back) -> None:
+def _verify(request: UpgradeRequest, session: Session, before: Observed, back: Back) -> None:
     site, patience = request.desired.site, Patience(session.clock, PATIENCE_SECONDS)
     while True:
         look = session.nodes.look([site.node(back.node)])
-        cluster = session.cluster.read(look.node_facts)
-        seen = Observed(look.node_facts, cluster, look.faults)
+        # A control-plane node says where the API is; the others' facts are those of before.
+        facts = {**before.node_facts, **look.node_facts}
+        for fault in look.faults:
+            facts.pop(fault.node, None)
+        seen = Observed(facts, session.cluster.read(facts), look.faults)
         left = back.open_points(versions_of(site, seen).get(back.node))
         if not left:
             return
