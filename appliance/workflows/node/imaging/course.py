@@ -22,7 +22,7 @@ from appliance.errors import (
 from appliance.model.node.imaging.batch import Note, name_of
 from appliance.model.node.imaging.wipe import differences
 from appliance.model.state.facts.identity import likeness
-from appliance.workflows.node.imaging.looking import discs_of
+from appliance.workflows.node.imaging.discs import discs_of
 
 if TYPE_CHECKING:
     from appliance.model.node.imaging.batch import Course

@@ -13,13 +13,13 @@ from appliance.model.node.imaging.image import NodeImage, image_of, shared
 from appliance.model.node.imaging.wipe import Evidence
 from appliance.model.state.nodes.kubeadm_state import api_hosts
 from appliance.model.state.plan import Refusal
+from appliance.workflows.node.imaging.discs import discs_of
 from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
 
 if TYPE_CHECKING:
     from appliance.model.node.bmc.orders import BmcMachine
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.facts.identity import MachineIdentity
-    from appliance.workflows.node.maintenance.driving import DrivenBmc
     from appliance.workflows.session.session import Session
 
 # What a BMC may take to tell which machine it is of.
@@ -125,14 +125,6 @@ def _twin(name: str, other: str, machine: MachineIdentity) -> Course:
         "serial are installed each by a command of its own",
     )
     return Course(name, "refused", refusal.seen, (refusal,))
-
-
-def discs_of(bmc: DrivenBmc) -> tuple[str, ...]:
-    """What is inserted as a disc, in words; nothing where the BMC does not tell."""
-    try:
-        return tuple(one.words() for one in bmc.media() if one.is_taken_disc)
-    except ApplianceError:
-        return ()
 
 
 def _machines(
