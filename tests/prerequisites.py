@@ -20,15 +20,21 @@ from appliance.model.programs import Use, program_named, used_by
 
 # What only tests start on this machine.
 OF_TESTS = {
+    "cpio": ("cpio",),
     # gpg makes keys with it; the product only checks signatures.
     "gpg-agent": ("gpg-agent",),
     "gpgconf": ("gpgconf",),
+    "grub-mkrescue": ("grub-common", "grub-pc-bin"),
     "iptables-nft": ("iptables",),
     "less": ("less",),
+    "mformat": ("mtools",),
     "openssl": ("openssl",),
+    "qemu-img": ("qemu-utils",),
     "qemu-system-x86_64": ("qemu-system-x86",),
+    "sfdisk": ("fdisk",),
     "tmux": ("tmux",),
     "unshare": ("util-linux",),
+    "zstd": ("zstd",),
 }
 
 
