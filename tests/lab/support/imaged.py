@@ -175,7 +175,7 @@ def _bmc(namespace: str, folder: Path, disk: Path) -> Iterator[None]:
         assert process.stdout.readline() == "443\n"
         yield
     finally:
-        process.send_signal(2)
+        process.terminate()
         try:
             process.wait(30)
         finally:

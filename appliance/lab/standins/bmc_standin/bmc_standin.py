@@ -32,6 +32,7 @@ import base64
 import hmac
 import json
 import re
+import signal
 import ssl
 import sys
 import threading
@@ -272,7 +273,8 @@ def serve(config: dict[str, Any], folder: Path) -> list[Server]:
 
 
 def main() -> None:
-    """Serve until killed."""
+    """Serve until told to end; the programs that are machines end, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     path = Path(sys.argv[1])
     servers = serve(json.loads(path.read_text(encoding="utf-8")), path.parent)
     for server in servers:
