@@ -78,13 +78,25 @@ class Rack:
     def shell(self, command: str) -> str:
         """Run a command in the installed system, by SSH as the site does."""
         words = [
-            *("ip", "netns", "exec", self.namespace, "ssh", "-i", str(self.site / "id_ed25519")),
+            *("ip", "netns", "exec", self.namespace, "ssh", "-i", str(self.folder / "id_ed25519")),
             *("-o", f"UserKnownHostsFile={self.site / 'known_hosts'}", "-o", "BatchMode=yes"),
             *("-o", "ConnectTimeout=10", f"ubuntu@{SERVER}", command),
         ]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout
+
+    def wait_for_ssh(self, seconds: float = 240) -> None:
+        """Wait until the installed system lets the site in."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                self.shell("true")
+            except AssertionError:
+                assert time.monotonic() < until, self.console[-3000:]
+                time.sleep(2)
+            else:
+                return
 
     @property
     def console(self) -> str:
@@ -231,11 +243,3 @@ def _site(folder: Path) -> Path:
 def _run(*words: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
-
-
-def wait_off(rack: Rack, seconds: float = 180) -> None:
-    """Wait until the server's BMC reports that it is off."""
-    until = time.monotonic() + seconds
-    while "off" not in rack.power("status").stdout.lower():
-        assert time.monotonic() < until, rack.console[-2000:]
-        time.sleep(2)

@@ -274,14 +274,15 @@ def serve(config: dict[str, Any], folder: Path) -> list[Server]:
 
 def main() -> None:
     """Serve until told to end; the programs that are machines end, too."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
     path = Path(sys.argv[1])
     servers = serve(json.loads(path.read_text(encoding="utf-8")), path.parent)
     for server in servers:
         sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()
     try:
-        threading.Event().wait()
+        ended.wait()
     finally:
         for server in servers:
             server.bmc.machine.close()
