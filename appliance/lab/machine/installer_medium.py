@@ -28,16 +28,23 @@ PACKAGES: Final = (
     *("ethtool", "pciutils", "procps", "iputils-ping", "netbase", "openssl", "curl", "rsync"),
     *("libpam-systemd", "python3-apt"),
 )
-# The root file system is unpacked in memory, by a slow machine: what no virtual machine needs.
+_MODULES: Final = "/lib/modules/*/kernel"
+# The root file system is unpacked in memory and copied to the disk by a slow machine: what no
+# virtual machine needs is left out.
 LEFT_OUT: Final = (
     *("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/i18n/*"),
-    *(
-        f"/lib/modules/*/kernel/{folder}/*"
-        for folder in (
-            *("sound", "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/staging"),
-            *("drivers/infiniband", "drivers/iio", "drivers/isdn", "drivers/video", "net/wireless"),
-        )
-    ),
+    *("/lib/udev/hwdb.d/*", "/usr/lib/udev/hwdb.d/*"),
+    *(f"{_MODULES}/{folder}/*" for folder in ("sound", "drivers", "net/wireless", "net/bluetooth")),
+)
+# Of the drivers, those of the emulated machine, and those of the networks of a cluster.
+KEPT: Final = tuple(
+    f"{_MODULES}/drivers/{path}"
+    for path in (
+        *("acpi/*", "ata/*", "block/virtio_blk.ko", "block/loop.ko", "cdrom/*", "char/*"),
+        *("firmware/*", "md/*", "ptp/*", "rtc/*", "scsi/s*_mod.ko", "scsi/scsi_*.ko", "virtio/*"),
+        *("net/dummy.ko", "net/net_failover.ko", "net/tun.ko", "net/veth.ko", "net/virtio_net.ko"),
+        "net/vxlan/*",
+    )
 )
 # The program on the medium -> its file and mode in the Debian.
 PROGRAM: Final = {
@@ -74,7 +81,7 @@ class Base:
 
 def recipe() -> str:
     """What names a base: another text makes another one."""
-    return "\n".join((SYSTEM, *PACKAGES, *LEFT_OUT, *_HOOKS))
+    return "\n".join((SYSTEM, *PACKAGES, *LEFT_OUT, *KEPT, *_HOOKS))
 
 
 def root_words(root: Path, sources: Path, options: list[str]) -> list[str]:
@@ -84,6 +91,8 @@ def root_words(root: Path, sources: Path, options: list[str]) -> list[str]:
         f"--include={','.join(PACKAGES)}",
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT),
+        # The last one that fits counts.
+        *(f"--dpkgopt=path-include={path}" for path in KEPT),
         *(f"--aptopt={option.rstrip(';')}" for option in options),
         *(f"--customize-hook={hook}" for hook in _HOOKS),
         *(SUITE, str(root), str(sources)),

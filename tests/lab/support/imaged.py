@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from appliance.adapters.local.content import STANDINS
 from appliance.cli.commands.site.options import site_ports
 from appliance.lab.machine.installer_medium import (
@@ -40,6 +42,17 @@ HERE, BMC, SERVER = f"{LAN}.1", f"{LAN}.9", f"{LAN}.11"
 TAP = "tap0"
 SERVER_STANDIN = STANDINS / "server_standin" / "server_standin.py"
 RELEASE = "k8s-1.23.5-r1"
+MODEL = {
+    "vendor": "STANDIN",
+    "product": "container",
+    "purpose": "control plane",
+    "dmi": {"vendor": "STANDIN", "product": "STANDIN virtual server"},
+    "platform": {"cpu_sockets": 1},
+    "sources": [
+        {"fact": fact, "where": "server_standin.py"}
+        for fact in ("product", "dmi.vendor", "dmi.product", "platform.cpu_sockets")
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,17 @@ class Rack:
         """``appliance node image`` for the server."""
         words = ["node", "image", NAME, "--iso", str(self.iso), "--address", HERE]
         return self.appliance(*words, "--site", str(self.site), "--yes", *more)
+
+    def verdicts(self) -> dict[str, str]:
+        """``appliance hardware qualify`` of the server, by its probe: fact -> verdict."""
+        models = self.folder / "models"
+        (models / "lab").mkdir(parents=True, exist_ok=True)
+        (models / "lab/container.yml").write_text(yaml.safe_dump(MODEL))
+        words = ["hardware", "qualify", NAME, "--site", str(self.site), "--by", "probe"]
+        done = self.appliance(*words, "--models", str(models), "--all", "--output", "json")
+        assert done.returncode in (0, 5), done.stderr
+        (found,) = json.loads(done.stdout)["nodes"]
+        return {one["fact"]: one["verdict"] for one in found["findings"]}
 
     def power(self, order: str, *more: str) -> subprocess.CompletedProcess[str]:
         """``appliance node power`` for the server."""
@@ -219,13 +243,18 @@ def _site(folder: Path) -> Path:
             "name": "api.rack1.internal", "port": 6443, "balancer": "none",
         },
         "ssh": {"user": "ubuntu", "private_key": str(key)},
-        "imaging": {"authorized_keys": [public], "firmware": "bios", "minutes": 15},
+        # Service addresses need a default route; nothing is behind this one.
+        "imaging": {
+            "authorized_keys": [public], "firmware": "bios", "minutes": 30, "gateway": HERE,
+        },
         "time": {"may_set_clock": False},
     }  # fmt: skip
     host = {
         "address": f"{SERVER}/24",
         "bmc_address": BMC,
         "mac": MAC,
+        # The one name that is no model of a vendor; MODELS says what is behind it here.
+        "hardware": "lab/container",
         "imaging": {"disk_serial": DISK_SERIAL, "machine_serial": SERIAL},
     }
     secrets = {

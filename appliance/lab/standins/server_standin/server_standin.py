@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import urllib.request
+import uuid
 from pathlib import Path
 
 SECONDS = 600
@@ -35,6 +36,7 @@ def words(config, boot, disc):
     return [
         *("qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
         *("-smp", "2", "-m", str(config.get("memory_mb", 2048)), "-display", "none"),
+        *("-uuid", str(uuid.uuid5(uuid.NAMESPACE_DNS, config["serial"]))),
         *("-smbios", identity + config["serial"], "-boot", "order=c" + once),
         *("-chardev", "file,id=console,append=on,path=" + config["console"]),
         *("-serial", "chardev:console"),
