@@ -70,7 +70,7 @@ class Rack:
     site: Path
     iso: Path
 
-    def appliance(self, *words: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    def appliance(self, *words: str, timeout: float = 4000) -> subprocess.CompletedProcess[str]:
         """Run the command line on the machine that serves, to its end."""
         command = ["ip", "netns", "exec", self.namespace, sys.executable, "-m", "appliance", *words]
         return subprocess.run(
@@ -245,7 +245,7 @@ def _site(folder: Path) -> Path:
         "ssh": {"user": "ubuntu", "private_key": str(key)},
         # Service addresses need a default route; nothing is behind this one.
         "imaging": {
-            "authorized_keys": [public], "firmware": "bios", "minutes": 30, "gateway": HERE,
+            "authorized_keys": [public], "firmware": "bios", "minutes": 60, "gateway": HERE,
         },
         "time": {"may_set_clock": False},
     }  # fmt: skip
