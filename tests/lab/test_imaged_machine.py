@@ -82,12 +82,12 @@ def test_without_its_host_key_it_is_somebodys(server: Rack) -> None:
 
 
 def test_while_it_is_off_its_installer_refuses_the_disk(server: Rack) -> None:
-    server.shell("sudo touch /kept && sync")
-    assert server.power("off").returncode == 0
+    server.shell("sudo touch /kept && sudo systemd-run --on-active=3 systemctl poweroff")
+    server.wait_until_off()
     done = server.image()
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"(serial {DISK_SERIAL}) is not empty: ext4, gpt" in done.stderr
-    on = server.power("on")
+    on = server.power("on", "--serial", SERIAL, "--yes")
     assert on.returncode == 0, on.stderr
     server.wait_for_ssh()
     assert server.shell("ls /kept").strip() == "/kept"

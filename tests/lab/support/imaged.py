@@ -110,7 +110,14 @@ class Rack:
         assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout
 
-    def wait_for_ssh(self, seconds: float = 240) -> None:
+    def wait_until_off(self, seconds: float = 600) -> None:
+        """Wait until its BMC reports that it is off."""
+        until = time.monotonic() + seconds
+        while " Off " not in self.power("status").stdout:
+            assert time.monotonic() < until, self.console[-3000:]
+            time.sleep(5)
+
+    def wait_for_ssh(self, seconds: float = 1200) -> None:
         """Wait until the installed system lets the site in."""
         until = time.monotonic() + seconds
         while True:
