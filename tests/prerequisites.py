@@ -25,8 +25,11 @@ OF_TESTS = {
     "gpgconf": ("gpgconf",),
     "iptables-nft": ("iptables",),
     "less": ("less",),
+    "mformat": ("mtools",),
     "openssl": ("openssl",),
+    "qemu-img": ("qemu-utils",),
     "qemu-system-x86_64": ("qemu-system-x86",),
+    "sfdisk": ("fdisk",),
     "tmux": ("tmux",),
     "unshare": ("util-linux",),
 }

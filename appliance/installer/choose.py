@@ -2,7 +2,9 @@
 
 FOLDER has ``index.json`` and a folder for each seed. A seed with a serial is for the machine with
 that DMI serial alone, one without for the machine that has one of its MACs. Exactly one has to fit;
-its autoinstall document becomes FILE, and its early commands run. ``/sys`` is the machine's.
+its autoinstall document becomes FILE, and its early commands run. Where one refuses, the error
+commands of the chosen document run here: the installer reads that document only after this program,
+so it knows neither its network nor whom to tell. ``/sys`` is the machine's.
 """
 
 import json
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Set, Tuple
 
 SYS = "/sys"
+NETPLAN = "/etc/netplan/99-appliance.yaml"
+NETPLAN_SECONDS = 120
 
 
 def text(path: Path) -> str:
@@ -52,10 +56,27 @@ def main(argv: List[str], sys_folder: str = SYS) -> int:
         return 1
     chosen = Path(folder, found[0]["name"], "autoinstall.json").read_text("utf-8")
     Path(file).write_text(chosen, "utf-8")
-    for command in json.loads(chosen)["early-commands"]:
+    document = json.loads(chosen)
+    for command in document["early-commands"]:
         if subprocess.run(command, check=False).returncode:
+            tell(document)
             return 1
     return 0
+
+
+def tell(document: Dict[str, Any]) -> None:
+    """Report why nothing is installed, by the network that the seed would have given the machine.
+
+    Nothing is installed any more, so whatever fails here is only written down.
+    """
+    try:
+        # JSON is YAML, too.
+        Path(NETPLAN).write_text(json.dumps(document["network"]), "utf-8")
+        subprocess.run(["netplan", "apply"], check=False, timeout=NETPLAN_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        sys.stderr.write("no network to report by: %s\n" % error)
+    for command in document["error-commands"]:
+        subprocess.run(command, check=False)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Find the disk with a serial, refuse it unless it is empty, and name it to the installer.
 
-``disk.py SERIAL keep|wipe FILE PLACEHOLDER UNFINISHED FINISHED``: PLACEHOLDER in FILE becomes the
-path of the one disk with SERIAL. With ``keep``, a disk is taken only when it is empty, or when a
-file system labelled UNFINISHED shows that an earlier try of ours stopped on it. A disk with a file
-system labelled FINISHED was written by this very seed: a machine that boots the installer again
-does not install itself again.
+``disk.py SERIAL keep|wipe FILE PLACEHOLDER UNFINISHED FINISHED WHY``: PLACEHOLDER in FILE becomes
+the path of the one disk with SERIAL. Why there is none is written to WHY, for the report.
+
+With ``keep``, a disk is taken only when it is empty, or when a file system labelled UNFINISHED
+shows that an earlier try of ours stopped on it. A disk with a file system labelled FINISHED was
+written by this very seed: a machine that boots the installer again does not install itself again.
 """
 
 import json
@@ -56,19 +57,19 @@ def below(device: Dict[str, Any], depth: int = 0) -> List[Dict[str, Any]]:
 
 
 def main(argv: List[str]) -> int:
-    """Run; 1 says that nothing may be installed, with the reason on stderr."""
-    serial, mode, file, placeholder, unfinished, finished = argv
+    """Run; 1 says that nothing may be installed, with the reason on stderr and in WHY."""
+    serial, mode, file, placeholder, unfinished, finished, reason = argv
     said = subprocess.run(
         ["lsblk", "-J", "-o", COLUMNS], stdout=subprocess.PIPE, timeout=60, check=True
     ).stdout
     disks = json.loads(said)["blockdevices"]
     path, why = refusal(disks, serial, mode != "wipe", unfinished, finished)
+    text = Path(file).read_text("utf-8")
+    if not why and placeholder not in text:
+        why = "%s does not ask for a disk" % file
     if why:
         sys.stderr.write("not installed: %s\n" % why)
-        return 1
-    text = Path(file).read_text("utf-8")
-    if text.count(placeholder) < 1:
-        sys.stderr.write("not installed: %s does not ask for a disk\n" % file)
+        Path(reason).write_text("not installed: %s\n" % why, "utf-8")
         return 1
     # The early command itself names the placeholder too; it does not run a second time.
     Path(file).write_text(text.replace(placeholder, path), "utf-8")

@@ -135,3 +135,21 @@ def test_a_node_cannot_forge_a_line_of_progress(
     lines = there.getvalue().splitlines()
     assert len(lines) == 2
     assert lines[1].startswith("       ")
+
+
+@pytest.mark.parametrize(
+    ("step", "changed", "printed"),
+    [
+        ("workers", True, True),
+        ("workers", False, False),
+        # A task of a playbook that begins; there are hundreds.
+        ("workers", None, False),
+        # What runs no playbook says what it does, and may take an hour for it.
+        ("image", None, True),
+    ],
+)
+def test_plain_lines_say_what_a_node_does_where_no_playbook_runs(
+    step: str, changed: bool | None, printed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PlainProgress().task(step, "w1", "insert the medium", changed=changed)
+    assert ("w1" in capsys.readouterr().err) == printed

@@ -72,13 +72,17 @@ PLACES: Final[Places] = {
         "dnsmasq: open w": IMAGING,
         "dnsmasq: write_text": IMAGING,
     },
-    "appliance/installer/choose.py": {"main: write_text": SEED},
-    "appliance/installer/disk.py": {"main: write_text": SEED},
-    "appliance/lab/machine/installer_medium.py": {"root_words: shell rm -": STANDIN},
+    "appliance/installer/choose.py": {"main: write_text": SEED, "tell: write_text": SEED},
+    "appliance/installer/disk.py": {"main: write_text": (SEED, 2)},
+    "appliance/lab/machine/installer_medium.py": {
+        "module: shell rm -": STANDIN,
+        "build_base: rmtree": TEMPORARY,
+    },
     "appliance/lab/standins/installer_standin/installer_standin.py": {
         "install: argv -F": STANDIN,
         "install: shell mkfs": STANDIN,
-        "install: unlink": STANDIN,
+        "main: argv umount": STANDIN,
+        "main: shell umount": STANDIN,
     },
     "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
     "appliance/builder/join.py": {

@@ -185,6 +185,19 @@ ROWS = (
         "no secret is told anywhere; Run:ai is upgraded, resumed and taken back",
         "tests/lab/runai",
     ),
+    Row(
+        "imaged",
+        "a virtual machine is installed through its BMC, by media and PXE, and guarded from a wipe",
+        ("tests/lab/test_imaged_machine.py",),
+        (
+            *PACKAGE,
+            *REST,
+            "tests/lab/test_imaged_machine.py",
+            "tests/lab/support/imaged.py",
+            "tests/standins/simulated_bmcs.py",
+        ),
+        figures=True,
+    ),
     _lab(
         "kernel-nfs",
         "the kernel's own NFS server and client, in a virtual machine",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,8 +12,9 @@ from typing import Any
 import pytest
 
 from appliance.adapters.local.content import STANDINS
-from appliance.lab.machine.installer_medium import PACKAGES, root_words
+from appliance.lab.machine.installer_medium import PACKAGES, PROGRAM, root_words
 from appliance.model.node.imaging.autoinstall import DISK_TO_FIND
+from tests.prerequisites import require
 from tests.unit.imaging import bench
 
 FOLDER = STANDINS / "installer_standin"
@@ -39,10 +42,11 @@ def test_it_installs_what_the_seed_says(standin: ModuleType) -> None:
     want = standin.wanted(_document())
     assert want == {
         "disk": "/dev/vda",
-        "label": "app-installing",
-        "mac": "00:00:5e:00:53:21",
-        "address": "198.18.7.21/24",
-        "routes": [],
+        "partitions": [
+            {"size": "1M", "boots": True, "label": "", "mount": ""},
+            {"size": "", "boots": False, "label": "app-installing", "mount": "/"},
+        ],
+        "port": {"mac": "00:00:5e:00:53:21", "address": "198.18.7.21/24", "routes": []},
         "name": "w1",
         "user": "ubuntu",
         "keys": [bench.KEY],
@@ -54,9 +58,8 @@ def test_it_installs_what_the_seed_says(standin: ModuleType) -> None:
     ("own", "disk", "said"),
     [
         ({}, DISK_TO_FIND, "no disk was chosen"),
-        ({"firmware": "uefi"}, "/dev/vda", "profile root with firmware bios"),
-        ({"storage": "lvm"}, "/dev/vda", "profile root"),
-        ({"storage": "root_and_var"}, "/dev/vda", "profile root"),
+        ({"firmware": "uefi"}, "/dev/vda", "firmware bios alone"),
+        ({"storage": "lvm"}, "/dev/vda", "profiles root and root_and_var alone"),
         ({"vlan": 7}, "/dev/vda", "one port"),
         ({"bond": {"macs": ["00:00:5e:00:53:30", "00:00:5e:00:53:31"]}}, "/dev/vda", "one port"),
     ],
@@ -66,6 +69,33 @@ def test_it_refuses_what_it_does_not_know(
 ) -> None:
     with pytest.raises(standin.Stop, match=said):
         standin.wanted(_document(own, disk))
+
+
+@pytest.mark.parametrize(
+    ("storage", "types", "mebibytes"),
+    [
+        ("root", ["boot", "linux"], [1, None]),
+        ("root_and_var", ["boot", "linux", "linux"], [1, 100 * 1024, None]),
+    ],
+)
+def test_the_disk_gets_a_partition_for_each_of_the_profile(
+    storage: str, types: list[str], mebibytes: list[int | None], standin: ModuleType, tmp_path: Path
+) -> None:
+    require("sfdisk")
+    disk = tmp_path / "disk"
+    with disk.open("wb") as file:
+        file.truncate(200 << 30)
+    want = standin.wanted(_document({"storage": storage}))
+    words = ["sfdisk", "--quiet", str(disk)]
+    subprocess.run(words, input=standin.table(want["partitions"]), text=True, check=True)
+    said = subprocess.run(["sfdisk", "--json", str(disk)], capture_output=True, check=True).stdout
+    found = json.loads(said)["partitiontable"]
+    assert found["label"] == "gpt"
+    kinds = {standin.BIOS_BOOT: "boot", standin.LINUX: "linux"}
+    assert [kinds[one["type"]] for one in found["partitions"]] == types
+    sizes = [one["size"] * 512 >> 20 for one in found["partitions"]]
+    assert [size for size, asked in zip(sizes, mebibytes, strict=True) if asked] == mebibytes[:-1]
+    assert sum(sizes) > 199 * 1024
 
 
 def test_the_seeds_are_where_the_kernel_is_told(standin: ModuleType) -> None:
@@ -78,12 +108,10 @@ def test_its_placeholder_is_the_seeds(standin: ModuleType) -> None:
     assert standin.PLACEHOLDER == DISK_TO_FIND
 
 
-def test_the_medium_has_the_program_and_no_host_keys(tmp_path: Path) -> None:
+def test_the_medium_is_a_debian_and_the_program(tmp_path: Path) -> None:
     words = root_words(tmp_path / "root", tmp_path / "sources.list", ['A::B "c";'])
     assert words[0] == "mmdebstrap"
     assert f"--include={','.join(PACKAGES)}" in words
-    text = "\n".join(words)
-    assert "installer_standin.py" in text
-    assert "ssh_host_*" in text
+    assert any("ssh_host_*" in word for word in words)
     assert '--aptopt=A::B "c"' in words
-    assert all((FOLDER / name).is_file() for name in ("init", "curtin", "installer_standin.py"))
+    assert {path.name for path in FOLDER.iterdir() if path.is_file()} == set(PROGRAM)

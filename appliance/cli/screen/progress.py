@@ -75,10 +75,12 @@ class PlainProgress:
         self.note(f"{step}: {summary}{', '.join(nodes)}")
 
     def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
-        """Print a task only if it changed something."""
+        """Print a task if it changed something; without a playbook, what a node does now, too."""
         if changed:
             self._changes[node] = self._changes.get(node, 0) + 1
             self.note(f"{step}: {node}: changed: {task}")
+        elif changed is None and step not in BY_NAME:
+            self.note(f"{step}: {node}: {task}")
 
     def verifying(self, step: str, waiting_for: str) -> None:
         """Print once what the step waits for."""

@@ -57,6 +57,6 @@ PROGRAMS: tuple[Program, ...] = (
          "grub-common grub-pc-bin grub-efi-amd64-bin mtools xorriso", MEDIUM,
          fedora="grub2-tools-extra mtools xorriso"),
     _row("cpio", "packs the start of the stand-in's installer", "cpio", MEDIUM),
-    _row("gzip", "compresses it", "gzip", MEDIUM),
+    _row("zstd", "compresses it", "zstd", MEDIUM),
     _row("rsync", "copies the bundles to the nodes", "rsync", LAB, BRING),
 )  # fmt: skip

@@ -111,7 +111,7 @@ class Imaging(Settings):
     authorized_keys: Annotated[tuple[PublicKey, ...], BeforeValidator(_some_keys)]
     """Public SSH keys that may log in; nobody logs in with a password."""
     gateway: Address | None = None
-    """The nodes' default gateway; null: none, which an air-gapped LAN may have."""
+    """The nodes' default gateway; an install needs one, even an unused address; null: none."""
     vlan: VlanId | None = None
     """VLAN of the nodes' addresses, where switches send it tagged; null: untagged."""
     storage: StorageProfile = "root"

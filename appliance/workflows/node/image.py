@@ -93,8 +93,11 @@ def _require_reached(found: ImageResult) -> None:
 def _failed(request: ImageRequest, done: ImageResult) -> StepNotVerified:
     """Who is not installed, and the command that goes on with those alone."""
     names = [name for name in request.nodes if name in done.failures]
+    again = f"run the same command again, for {' '.join(names)} alone"
     return StepNotVerified(
         f"{len(names)} of {len(request.nodes)} servers are not installed: {', '.join(names)}",
         details=[done.failures[name] for name in names],
-        hint=f"the others are done; run the same command again, for {' '.join(names)} alone",
+        hint=f"the others are done; {again}"
+        if len(names) < len(request.nodes)
+        else "run the same command again",
     )

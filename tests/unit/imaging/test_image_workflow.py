@@ -29,6 +29,7 @@ def test_a_rack_is_installed_and_each_server_is_recorded() -> None:
     records = rack.journal.records
     assert sorted(name for record in records for name in record.nodes) == sorted(rack.names)
     assert all(record.outcome == "verified" and record.took_seconds > 0 for record in records)
+    assert rack.observer.said[-1][0::3] == ("ended", None)
     assert {server.medium for server in rack.servers.values()} == {""}
 
 
@@ -40,7 +41,10 @@ def test_six_are_done_two_are_named_and_the_same_command_does_those_two() -> Non
     assert caught.value.message == "2 of 8 servers are not installed: w3, w5"
     assert any("hangs" in line for line in caught.value.details)
     assert "w5: its BMC refused the image: 400" in caught.value.details
+    assert "the others are done" in str(caught.value.hint)
     assert "for w3 w5 alone" in str(caught.value.hint)
+    ended, _step, _seconds, error = rack.observer.said[-1]
+    assert (ended, str(error)) == ("ended", "not installed: w3, w5")
     assert set(rack.known) == set(rack.names) - {"w3", "w5"}
     outcomes = {record.nodes[0]: record.outcome for record in rack.journal.records}
     assert {name for name, outcome in outcomes.items() if outcome == "failed"} == {"w3", "w5"}
@@ -58,6 +62,15 @@ def test_six_are_done_two_are_named_and_the_same_command_does_those_two() -> Non
         if set(server.orders[len(before[name]) :]) - {"look"}
     }
     assert touched == {"w3", "w5"}
+
+
+def test_where_none_is_installed_no_other_is_said_to_be_done() -> None:
+    rack = FakeRack(2, {"w1": "rejects", "w2": "stops"})
+    with pytest.raises(StepNotVerified) as caught:
+        rack.image()
+    assert caught.value.hint == "run the same command again"
+    said = [one for one in rack.observer.said if one[0] == "task"]
+    assert ("task", "image", "w1", "w1: its BMC refused the image: 400", None) in said
 
 
 def test_a_bmc_that_fails_twice_is_tried_again() -> None:

@@ -69,9 +69,12 @@ def test_the_found_disk_takes_the_place_of_the_one_to_find(
     file = tmp_path / "autoinstall.yaml"
     file.write_text("path: /dev/to-find\n")
     _lsblk(tmp_path, monkeypatch, [_disk("nvme0n1")])
-    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED]) == 0
+    words = [SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED, str(tmp_path / "why")]
+    assert disk.main(words) == 0
     assert file.read_text() == "path: /dev/nvme0n1\n"
-    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED]) == 1
+    assert not (tmp_path / "why").exists()
+    assert disk.main(words) == 1
+    assert "does not ask for a disk" in (tmp_path / "why").read_text()
 
 
 def test_a_refused_disk_leaves_the_document_as_it_is(
@@ -80,8 +83,13 @@ def test_a_refused_disk_leaves_the_document_as_it_is(
     file = tmp_path / "autoinstall.yaml"
     file.write_text("path: /dev/to-find\n")
     _lsblk(tmp_path, monkeypatch, [OLD])
-    assert disk.main([SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED]) == 1
+    why = tmp_path / "why"
+    words = [SERIAL, "keep", str(file), "/dev/to-find", UNFINISHED, FINISHED, str(why)]
+    assert disk.main(words) == 1
     assert "not installed: /dev/sda" in capsys.readouterr().err
+    assert why.read_text().startswith(
+        "not installed: /dev/sda (serial S4EWNX0R501234) is not empty"
+    )
     assert file.read_text() == "path: /dev/to-find\n"
 
 
@@ -132,12 +140,33 @@ def test_a_machine_gets_the_one_seed_that_is_its_own(
         assert json.loads(file.read_text())["name"] == chosen
 
 
-def test_an_early_command_that_refuses_ends_the_installation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("netplan", ["exit 0", "exit 1", None], ids=["works", "fails", "missing"])
+def test_an_early_command_that_refuses_ends_the_installation_and_is_reported(
+    netplan: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The installer reads the chosen document only afterwards: its error commands come too late.
+    applied, told, wanted = tmp_path / "applied", tmp_path / "told", {"network": {"version": 2}}
+    if netplan is not None:
+        program = tmp_path / "bin/netplan"
+        _write(program, f"#!/bin/sh\n/bin/cp {tmp_path}/netplan.yaml {applied} && {netplan}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(choose, "NETPLAN", str(tmp_path / "netplan.yaml"))
+    document = {
+        "early-commands": [["/bin/false"], ["/bin/touch", str(tmp_path / "second")]],
+        "network": wanted,
+        "error-commands": [["/bin/touch", str(told)]],
+    }
     _write(tmp_path / "sys/class/dmi/id/product_serial", "SN-1")
     _write(tmp_path / "seeds/index.json", json.dumps(INDEX))
-    _write(tmp_path / "seeds/w1/autoinstall.json", json.dumps({"early-commands": [["false"]]}))
+    _write(tmp_path / "seeds/w1/autoinstall.json", json.dumps(document))
     arguments = [str(tmp_path / "seeds"), str(tmp_path / "autoinstall.yaml")]
     assert choose.main(arguments, str(tmp_path / "sys")) == 1
+    assert told.exists()
+    assert not (tmp_path / "second").exists()
+    assert applied.exists() == (netplan is not None)
+    if applied.exists():
+        assert json.loads(applied.read_text()) == wanted
 
 
 def _write(path: Path, text: str) -> None:
@@ -162,11 +191,21 @@ def test_a_report_carries_the_end_of_a_file(tmp_path: Path) -> None:
     with HTTPServer(("127.0.0.1", 0), Taker) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/report/x"
-        assert report.main([url, "failed", str(log)]) == 0
+        assert report.main([url, "failed", str(tmp_path / "no reason"), str(log)]) == 0
     (said,) = map(json.loads, got)
     assert said["appliance"] == "failed"
     assert said["text"].endswith("the end")
     assert len(said["text"]) == report.MOST
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [(("why", "log"), "of why"), (("log",), "of log"), ((), "log: No such file or directory")],
+)
+def test_a_reason_comes_before_the_log(there: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    for name in there:
+        (tmp_path / name).write_text(f"of {name}")
+    assert report.last([str(tmp_path / "why"), str(tmp_path / "log")]).endswith(said)
 
 
 def test_a_report_that_nobody_takes_stops_nothing(

@@ -32,6 +32,7 @@ import base64
 import hmac
 import json
 import re
+import signal
 import ssl
 import sys
 import threading
@@ -272,14 +273,16 @@ def serve(config: dict[str, Any], folder: Path) -> list[Server]:
 
 
 def main() -> None:
-    """Serve until killed."""
+    """Serve until told to end; the programs that are machines end, too."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
     path = Path(sys.argv[1])
     servers = serve(json.loads(path.read_text(encoding="utf-8")), path.parent)
     for server in servers:
         sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()
     try:
-        threading.Event().wait()
+        ended.wait()
     finally:
         for server in servers:
             server.bmc.machine.close()

@@ -1,9 +1,9 @@
 """STANDIN of Ubuntu's installer: it runs as the first process of a Debian in memory.
 
 It reads the same seeds as Ubuntu's installer, from the medium or by HTTP, runs the same early and
-late commands, and installs the Debian that it runs in. It knows the storage profile ``root`` with
-BIOS alone, and ethernet ports without bonds and VLANs; it refuses the rest. It proves nothing about
-Ubuntu's installer.
+late commands, and installs the Debian that it runs in. It knows the storage profiles without
+LVM, with BIOS alone, and one ethernet port without bond and VLAN; it refuses the rest. It proves
+nothing about Ubuntu's installer.
 """
 
 import json
@@ -18,7 +18,18 @@ FILE = "/autoinstall.yaml"
 SEEDED = "standin.seeds="
 PLACEHOLDER = "/dev/disk-chosen-by-serial"
 TARGET = "/target"
+LOG = "/var/log/installer/subiquity-server-debug.log"
 DISC_SECONDS = 60
+# Types of GPT: the UEFI specification, and GRUB's manual for the BIOS boot partition.
+BIOS_BOOT = "21686148-6449-6E6F-744E-656564454649"
+LINUX = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+MENU = """set timeout=1
+search --no-floppy --fs-uuid --set=root {uuid}
+menuentry "STANDIN Debian" {{
+  linux /boot/vmlinuz-{version} root=UUID={uuid} ro console=tty0 console=ttyS0
+  initrd /boot/initrd.img-{version}
+}}
+"""
 
 
 class Stop(Exception):
@@ -39,29 +50,62 @@ def wanted(document):
     Raises:
         Stop: it asks for more.
     """
-    kinds = [one["type"] for one in document["storage"]["config"]]
-    disks = [one for one in document["storage"]["config"] if one["type"] == "disk"]
-    partitions = [one for one in document["storage"]["config"] if one["type"] == "partition"]
+    actions = document["storage"]["config"]
+    disks = [one for one in actions if one["type"] == "disk"]
     if len(disks) != 1 or disks[0]["path"] == PLACEHOLDER:
         raise Stop("no disk was chosen")
-    if [one.get("flag") for one in partitions] != ["bios_grub", None] or "lvm_volgroup" in kinds:
-        raise Stop("the stand-in knows the storage profile root with firmware bios alone")
-    network = document["network"]["network"]
-    ports = [one for one in network["ethernets"].values() if one.get("addresses")]
-    if network.get("bonds") or network.get("vlans") or len(ports) != 1:
-        raise Stop("the stand-in knows one port, without bond and VLAN")
-    labels = [one["label"] for one in document["storage"]["config"] if one.get("label")]
+    if not {one["type"] for one in actions} <= {"disk", "partition", "format", "mount"}:
+        raise Stop("the stand-in knows the storage profiles root and root_and_var alone")
+    partitions = [one for one in actions if one["type"] == "partition"]
+    if partitions[0].get("flag") != "bios_grub":
+        raise Stop("the stand-in knows firmware bios alone")
     return {
         "disk": disks[0]["path"],
-        "label": labels[0],
-        "mac": ports[0]["match"]["macaddress"],
-        "address": ports[0]["addresses"][0],
-        "routes": [(one["to"], one["via"]) for one in ports[0].get("routes") or ()],
+        "partitions": [parted(one, actions) for one in partitions],
+        "port": of_network(document["network"]["network"]),
         "name": document["identity"]["hostname"],
         "user": document["identity"]["username"],
         "keys": document["ssh"]["authorized-keys"],
         "endpoint": document["reporting"]["appliance"]["endpoint"],
     }
+
+
+def of_network(network):
+    """The one port of a netplan document.
+
+    Raises:
+        Stop: it has others, or what stands on them.
+    """
+    ports = [one for one in network["ethernets"].values() if one.get("addresses")]
+    if network.get("bonds") or network.get("vlans") or len(ports) != 1:
+        raise Stop("the stand-in knows one port, without bond and VLAN")
+    return {
+        "mac": ports[0]["match"]["macaddress"],
+        "address": ports[0]["addresses"][0],
+        "routes": [(one["to"], one["via"]) for one in ports[0].get("routes") or ()],
+    }
+
+
+def parted(partition, actions):
+    """A partition: its size in bytes (0: the rest), file system's label and mount point, if any."""
+    systems = [one for one in actions if one.get("volume") == partition["id"]]
+    ids = [one["id"] for one in systems]
+    mounts = [one["path"] for one in actions if one["type"] == "mount" and one["device"] in ids]
+    return {
+        "size": "" if partition["size"] == -1 else partition["size"],
+        "boots": partition.get("flag") == "bios_grub",
+        "label": systems[0].get("label") or "" if systems else "",
+        "mount": mounts[0] if mounts else "",
+    }
+
+
+def table(partitions):
+    """The partition table, as sfdisk reads it. An empty line is no partition to it."""
+    lines = ["label: gpt"]
+    for one in partitions:
+        size = ["size=" + one["size"]] if one["size"] else []
+        lines.append(", ".join([*size, "type=" + (BIOS_BOOT if one["boots"] else LINUX)]))
+    return "\n".join(lines) + "\n"
 
 
 def option(command_line, name):
@@ -73,6 +117,9 @@ def option(command_line, name):
 def seed(where):
     """Bring the machine's seed to FILE, with its early commands done.
 
+    As with Ubuntu's installer, the document that an early command writes is read after it: where
+    one refuses, only the error commands of the first document run. That of a medium has none.
+
     Raises:
         Stop: no seed is this machine's, or its early command refused.
     """
@@ -82,16 +129,21 @@ def seed(where):
             time.sleep(1)
         Path("/cdrom").mkdir(parents=True, exist_ok=True)
         run("mount", "-o", "ro", "/dev/sr0", "/cdrom")
-        run("python3", "/cdrom/appliance/choose.py", "/cdrom/appliance/seeds", FILE)
-        return
+        text = Path("/cdrom/nocloud/user-data").read_text("utf-8")
+    else:
+        dhcp()
+        with urllib.request.urlopen(where + "user-data", timeout=60) as answer:
+            text = answer.read().decode("utf-8")
     import yaml
 
-    dhcp()
-    with urllib.request.urlopen(where + "user-data", timeout=60) as answer:
-        document = yaml.safe_load(answer.read())["autoinstall"]
-    Path(FILE).write_text(json.dumps(document), "utf-8")
-    for command in document["early-commands"]:
-        run(*command)
+    first = yaml.safe_load(text)["autoinstall"]
+    Path(FILE).write_text(json.dumps(first), "utf-8")
+    try:
+        for command in first["early-commands"]:
+            run(*command)
+    except Stop as error:
+        failed(first, error)
+        raise
 
 
 def ports():
@@ -121,6 +173,15 @@ def network(want):
     raise Stop("no port has the MAC {}".format(want["mac"]))
 
 
+def failed(document, error):
+    """Keep the reason as the installer's log, and run the error commands of a document."""
+    sys.stderr.write(f"STANDIN: not installed: {error}\n")
+    Path(LOG).parent.mkdir(parents=True, exist_ok=True)
+    Path(LOG).write_text(f"{error}\n")
+    for command in document.get("error-commands") or ():
+        subprocess.run(command, check=False)
+
+
 def say(want, name, description):
     """One event of the webhook, as curtin sends it; nobody's answer stops anything."""
     body = {"name": name, "event_type": "start", "description": "STANDIN: " + description}
@@ -137,35 +198,54 @@ def install(want):
     """Write the disk: partitions, this very Debian, its user and its boot loader."""
     disk = want["disk"]
     end = "p" if disk[-1].isdigit() else ""
-    root = disk + end + "2"
     run(
         "sfdisk",
         "--wipe",
         "always",
+        "--wipe-partitions",
+        "always",
         disk,
-        stdin="label: gpt\nsize=1M, type=21686148-6449-6E6F-744E-656564454649\n\n",
+        stdin=table(want["partitions"]),
     )
     run("udevadm", "settle")
-    run("mkfs.ext4", "-q", "-F", "-L", want["label"], root)
-    Path(TARGET).mkdir(parents=True, exist_ok=True)
-    run("mount", root, TARGET)
-    run("cp", "-ax", "--", *[str(one) for one in Path("/").iterdir() if keeps(one.name)], TARGET)
-    for name in ("proc", "sys", "dev", "run", "tmp"):
+    mounts = {}
+    for number, one in enumerate(want["partitions"], 1):
+        if one["mount"]:
+            mounts[one["mount"]] = disk + end + str(number)
+            label = ["-L", one["label"]] if one["label"] else []
+            run("mkfs.ext4", "-q", "-F", *label, mounts[one["mount"]])
+    table_of_mounts = []
+    # What is mounted below another folder comes after it.
+    for path in sorted(mounts):
+        where = TARGET + path.rstrip("/")
+        Path(where).mkdir(parents=True, exist_ok=True)
+        run("mount", mounts[path], where)
+        uuid = run("blkid", "-p", "-s", "UUID", "-o", "value", mounts[path]).strip()
+        table_of_mounts.append(f"UUID={uuid} {path} ext4 defaults 0 {1 if path == '/' else 2}\n")
+    copy()
+    Path(TARGET, "etc/fstab").write_text("".join(table_of_mounts))
+    Path(TARGET, "etc/hostname").write_text(want["name"] + "\n")
+    Path(TARGET, "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 {}\n".format(want["name"]))
+    Path(TARGET, "etc/machine-id").write_text("")
+    add_user(want)
+    run("chroot", TARGET, "grub-install", "--target=i386-pc", disk)
+    # Not by update-grub: an emulated machine takes a minute for its shells.
+    (kernel,) = Path(TARGET, "boot").glob("vmlinuz-*")
+    uuid = run("blkid", "-p", "-s", "UUID", "-o", "value", mounts["/"]).strip()
+    version = kernel.name[len("vmlinuz-") :]
+    Path(TARGET, "boot/grub/grub.cfg").write_text(MENU.format(uuid=uuid, version=version))
+
+
+def copy():
+    """This Debian onto the disk, with what a system needs to start in it."""
+    kept = [str(one) for one in sorted(Path("/").iterdir()) if keeps(one.name)]
+    run("cp", "-ax", "--", *kept, TARGET)
+    for name in ("proc", "sys", "dev", "run"):
         Path(TARGET, name).mkdir(exist_ok=True)
-    Path(TARGET, "init").unlink(missing_ok=True)
+    Path(TARGET, "tmp").mkdir(exist_ok=True)
+    Path(TARGET, "tmp").chmod(0o1777)
     for name in ("proc", "sys", "dev"):
         run("mount", "--bind", "/" + name, TARGET + "/" + name)
-    uuid = run("blkid", "-s", "UUID", "-o", "value", root).strip()
-    Path(TARGET, "etc/fstab").write_text(f"UUID={uuid} / ext4 defaults 0 1\n")
-    Path(TARGET, "etc/hostname").write_text(want["name"] + "\n")
-    Path(TARGET, "etc/machine-id").write_text("")
-    run("chroot", TARGET, "useradd", "-m", "-s", "/bin/bash", "-p", "*", want["user"])
-    folder = Path(TARGET, "home", want["user"], ".ssh")
-    folder.mkdir(mode=0o700)
-    (folder / "authorized_keys").write_text("".join(key + "\n" for key in want["keys"]))
-    run("chroot", TARGET, "chown", "-R", want["user"], "/home/{}/.ssh".format(want["user"]))
-    run("chroot", TARGET, "grub-install", "--target=i386-pc", disk)
-    run("chroot", TARGET, "update-grub")
 
 
 def keeps(name):
@@ -173,27 +253,34 @@ def keeps(name):
     return name not in {"proc", "sys", "dev", "run", "tmp", "cdrom", "target", "init", FILE[1:]}
 
 
+def add_user(want):
+    """Who logs in, with keys alone."""
+    run("chroot", TARGET, "useradd", "-m", "-s", "/bin/bash", "-p", "*", want["user"])
+    folder = Path(TARGET, "home", want["user"], ".ssh")
+    folder.mkdir(mode=0o700)
+    (folder / "authorized_keys").write_text("".join(key + "\n" for key in want["keys"]))
+    run("chroot", TARGET, "chown", "-R", want["user"], "/home/{}/.ssh".format(want["user"]))
+
+
 def main():
     """The first process: it never returns, the machine goes off."""
-    document = None
     try:
         seed(option(Path("/proc/cmdline").read_text("utf-8"), SEEDED))
         document = json.loads(Path(FILE).read_text("utf-8"))
-        want = wanted(document)
-        network(want)
-        say(want, "standin/write", "writes " + want["disk"])
-        install(want)
-        for command in document["late-commands"]:
-            run(*command)
+        try:
+            want = wanted(document)
+            network(want["port"])
+            say(want, "standin/write", "writes " + want["disk"])
+            install(want)
+            for command in document["late-commands"]:
+                run(*command)
+        except Exception as error:
+            failed(document, error)
     except Exception as error:
         sys.stderr.write(f"STANDIN: not installed: {error}\n")
-        Path("/var/log/installer").mkdir(parents=True, exist_ok=True)
-        log = "/var/log/installer/subiquity-server-debug.log"
-        Path(log).write_text(f"{error}\n")
-        for command in (document or {}).get("error-commands") or ():
-            subprocess.run(command, check=False)
     os.sync()
-    time.sleep(2)
+    subprocess.run(["umount", "-R", TARGET], check=False)
+    time.sleep(1)
     Path("/proc/sysrq-trigger").write_text("o")
     time.sleep(60)
 

@@ -50,8 +50,8 @@ INSTALLERS: Final[Mapping[Layout, Installer]] = {
     "standin": Installer(
         kernel="/standin/vmlinuz",
         initrd="/standin/initrd",
-        seeded="standin.seeds=medium console=ttyS0 console=tty0",
-        from_network="standin.seeds={seed} console=ttyS0 console=tty0",
+        seeded="standin.seeds=medium console=tty0 console=ttyS0",
+        from_network="standin.seeds={seed} console=tty0 console=ttyS0",
         stays=("/standin/vmlinuz", "/standin/initrd", "/boot/grub/grub.cfg"),
     ),
 }

@@ -41,6 +41,8 @@ AUTOINSTALL_FILE: Final = "/autoinstall.yaml"
 MEDIUM_FOLDER: Final = "/cdrom/appliance"
 _NETPLAN_FILE: Final = "/target/etc/netplan/00-installer-config.yaml"
 _HOST_KEY: Final = "/target/etc/ssh/ssh_host_ed25519_key.pub"
+# Why no disk was taken; it comes before the log, whose last line tells nothing of it.
+_WHY: Final = "/run/appliance-not-installed"
 _LOG: Final = "/var/log/installer/subiquity-server-debug.log"
 _CLOUD_CONFIG: Final = "#cloud-config\n"
 _Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -139,7 +141,7 @@ def render(
             appliance=Webhook(endpoint=f"{server.url}/report/{token}"),
         ),
         late_commands=(*_finish(image, token), (*report, "installed", _HOST_KEY)),
-        error_commands=((*report, "failed", _LOG),),
+        error_commands=((*report, "failed", _WHY, _LOG),),
     )
     document = autoinstall.plain()
     return Seed(
@@ -220,7 +222,7 @@ def _finished(token: str) -> str:
 
 def _find_disk(image: NodeImage, programs: Programs, token: str, *, wipe: bool) -> tuple[str, ...]:
     mode = "wipe" if wipe else "keep"
-    end = (mode, AUTOINSTALL_FILE, DISK_TO_FIND, LABEL_UNFINISHED, _finished(token))
+    end = (mode, AUTOINSTALL_FILE, DISK_TO_FIND, LABEL_UNFINISHED, _finished(token), _WHY)
     return ("python3", "-c", programs.disk, image.disk_serial, *end)
 
 

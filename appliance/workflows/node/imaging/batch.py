@@ -77,6 +77,9 @@ class Batch:
             with self._session.serving.open(tokens, lambda _name, _report: None) as served:
                 url = served.offer(self._seeds(served, tokens))
                 self._run_all(served, url)
+            left = [name for name in self._found.waiting if name in self._failures]
+            if left:
+                error = StepNotVerified(f"not installed: {', '.join(left)}")
         except KeyboardInterrupt:
             error = self._interrupted()
             raise error from None
@@ -214,9 +217,8 @@ class Batch:
         self._seconds[name] = took
         if error is not None:
             self._failures[name] = error.message
-        self._session.observer.task(
-            STEP, name, error.message if error else "installed", changed=error is None
-        )
+        said, changed = ("installed", True) if error is None else (error.message, None)
+        self._session.observer.task(STEP, name, said, changed=changed)
         self._sequence += 1
         run, ended = self._request.run, self._session.clock.now()
         self._session.journal.append(
