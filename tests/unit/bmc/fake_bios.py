@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from appliance.errors import ApplianceError, BmcRefused
+from appliance.errors import BmcRefused
 from appliance.model.node.bmc.bios import BiosState
 from appliance.model.node.bmc.bios_registry import AttributeRule, BiosValue
 from appliance.model.node.bmc.orders import BmcMachine, PowerOrder
 from appliance.model.site.settings import Node
 from tests.fake_bmcs import FakeBmc, FakeDriver
 
+# A folder with a model that asks for settings of these.
+MODELS = Path(__file__).parents[2] / "data/hardware/bios_models"
 RULES = {
     "IOMMU": AttributeRule("IOMMU", "Enumeration", ("Enabled", "Disabled")),
     "SMT": AttributeRule("SMT", "Boolean"),
@@ -94,8 +97,3 @@ class FakeBiosBmc(FakeBmc):
             )
         self._bmcs.kill_after(order)
         return found
-
-
-def refuses(driver: FakeBiosDriver, name: str, error: ApplianceError) -> None:
-    """Let every order of power at a node fail."""
-    driver.order_fails[name] = error

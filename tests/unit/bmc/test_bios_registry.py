@@ -84,3 +84,9 @@ def test_read_only_is_said_in_three_ways() -> None:
     entries = [{"AttributeName": key, key: True} for key in ("ReadOnly", "Immutable", "GrayOut")]
     rules = read_registry({"RegistryEntries": {"Attributes": entries}})
     assert [rule.read_only for rule in rules.values()] == [True] * 3
+
+
+@pytest.mark.parametrize("name", ["SETUP_PASSWORD", "AdminPwd", "SetupPasswd"])
+def test_without_a_registry_a_password_is_known_by_its_name(name: str) -> None:
+    state = BiosState({name: "hunter22"})
+    assert state.shown(name) == "(not shown)"

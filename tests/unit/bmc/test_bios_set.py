@@ -196,7 +196,7 @@ def test_the_bmc_of_another_machine_is_refused() -> None:
         (Wish("Retries", 11), "expected a whole number from 0 to 10"),
         (Wish("Retries", "3"), "expected a whole number from 0 to 10"),
         (Wish("Retries", True), "expected a whole number from 0 to 10"),
-        (Wish("Text", "12345"), "expected a text from 0 to 4 of characters"),
+        (Wish("Text", "12345"), "expected a text from 0 to 4 characters"),
         (Wish("Cores", 64), "32, which is read-only"),
         (Wish("Secret", "x"), "a password"),
     ],

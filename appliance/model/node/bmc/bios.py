@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from appliance.model.node.bmc.bios_registry import SECRET, AttributeRule, BiosValue
+from appliance.model.node.bmc.bios_registry import AttributeRule, BiosValue
 from appliance.model.state.plan import Refusal
 
 State = Literal["as wanted", "pending", "differs"]
@@ -47,7 +47,7 @@ class BiosState:
 
     def shown(self, name: str) -> str:
         """The value in force, for people; a password is never shown."""
-        if self.rule(name).kind == SECRET:
+        if self.rule(name).is_secret:
             return "(not shown)"
         return word(self.attributes[name]) if name in self.attributes else "no such attribute"
 
@@ -171,7 +171,7 @@ def _of_wish(node: str, state: BiosState, wish: Wish) -> Iterator[Refusal]:
         yield Refusal(node, check, "no such attribute", word(wish.value), correct)
     elif _state(state, wish) == "as wanted":
         return
-    elif rule.kind == SECRET:
+    elif rule.is_secret:
         yield Refusal(node, check, "a password", "a setting that may be in a file", correct)
     elif rule.read_only:
         found = f"{state.shown(wish.name)}, which is read-only"
@@ -193,7 +193,7 @@ def _of_others(node: str, state: BiosState, wishes: tuple[Wish, ...]) -> Iterato
     """Settings that somebody else ordered: a restart would put them in force, unseen."""
     wanted = {wish.name: wish.value for wish in wishes}
     others = [
-        f"{name} = {'(not shown)' if state.rule(name).kind == SECRET else word(value)}"
+        f"{name} = {'(not shown)' if state.rule(name).is_secret else word(value)}"
         for name, value in state.pending.items()
         if name not in wanted or not same(value, wanted[name])
     ]

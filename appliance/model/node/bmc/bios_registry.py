@@ -18,6 +18,7 @@ _NAME: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?")
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]+")
 _LONGEST_TEXT: Final = 120
 _SHOWN: Final = 8
+_SECRET_NAME: Final = re.compile("passw|pwd", re.IGNORECASE)
 SECRET: Final = "Password"  # noqa: S105  (the name of a type)
 
 
@@ -45,14 +46,19 @@ class AttributeRule:
     label: str = ""
     menu: str = ""
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether its value is a password; by its name, where no registry tells its type."""
+        return self.kind == SECRET or (not self.kind and _SECRET_NAME.search(self.name) is not None)
+
     def allowed(self) -> str:
         """The values that it may have, in words."""
         if self.kind == "Enumeration" and self.values:
             more = len(self.values) - _SHOWN
             listed = ", ".join(self.values[:_SHOWN])
             return f"one of {listed}" + (f" and {more} more" if more > 0 else "")
-        if self.kind == "Boolean":
-            return "true or false"
+        if self.kind not in ("Integer", "String"):
+            return {"Boolean": "true or false", SECRET: "a password"}.get(self.kind, "")
         unit = "a text" if self.kind == "String" else "a whole number"
         ends = [
             f"{word} {end}"
@@ -60,7 +66,7 @@ class AttributeRule:
             if end is not None
         ]
         step = [f"in steps of {self.step}"] if self.step and self.step > 1 else []
-        of = ["of characters"] if ends and self.kind == "String" else []
+        of = ["characters"] if ends and self.kind == "String" else []
         return " ".join([unit, *ends, *of, *step])
 
     def accepts(self, value: BiosValue) -> bool:

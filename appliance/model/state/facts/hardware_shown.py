@@ -54,6 +54,8 @@ class Wanted(_Data):
     virtualisation: bool | None = None
     bios: dict[str, str | bool | int] = {}
     """Redfish's name of a BIOS attribute -> its value."""
+    why: dict[str, str] = {}
+    """Name of a rule, or of a BIOS attribute -> why it matters."""
 
 
 class GpuCard(_Data):
