@@ -32,9 +32,10 @@ class Accounts:
 
     def lets_in(self, user: str, password: str, quirks: Any) -> bool:
         """Whether a login is right."""
-        if quirks.password_cut_at_login:
-            password = password[: quirks.password_cut_at_login]
         known = [self.password, *(self.earlier if quirks.password_old_works else [])]
+        if quirks.password_cut_at_login:
+            cut = quirks.password_cut_at_login
+            password, known = password[:cut], [one[:cut] for one in known]
         given = f"{user}\n{password}".encode()
         right = any(hmac.compare_digest(given, f"{self.user}\n{one}".encode()) for one in known)
         self.failures = 0 if right else self.failures + 1
