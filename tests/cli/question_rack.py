@@ -28,6 +28,7 @@ from tests.fake_emptying import FakeEmptying
 from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
 from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
+from tests.unit.bmc.fake_accounts import FakeAccounts, FakeBoard, FakeVault, Kills
 from tests.unit.bmc.fake_bios import FakeBiosDriver
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
@@ -51,6 +52,8 @@ class Rack(Converged):
         self.clock: Any = FakeClock()
         self.drain = FakeDrain(self.clock)
         self.driver: Any = FakeDriver([node.name for node in self.desired.site.nodes])
+        # Accounts of BMCs, and the vault that keeps their passwords.
+        self.accounts: Any = None
         # A rack that goes down and up as a whole.
         self.world: World | None = None
         self.jumpbox: Jumpbox = DONE
@@ -271,6 +274,12 @@ def wants_bios_settings(rack: Rack) -> None:
     rack.member("w2", taints=("node.kubernetes.io/unschedulable:NoSchedule",))
     passport = Passport("w2", {"machine": "SN-w2"})
     rack.archive.put(passport.document, passport.text())
+
+
+def has_the_factorys_password(rack: Rack) -> None:
+    """The BMC of w2 has the password of every BMC."""
+    kills = Kills()
+    rack.accounts = FakeAccounts(kills, FakeBoard("w2")), FakeVault(kills)
 
 
 def is_off(rack: Rack) -> None:

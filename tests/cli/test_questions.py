@@ -35,6 +35,7 @@ from tests.cli.question_rack import (
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
+    has_the_factorys_password,
     in_maintenance,
     is_off,
     lacks_updates,
@@ -63,6 +64,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
         wants_bios_settings,
         False,
     ),
+    ("hardware", "bmc-password"): (("w2",), has_the_factorys_password, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "image"): (
@@ -88,7 +90,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("runai", "upgrade"): (("README.md",), has_an_older_runai, False),
 }
 NAMES_NODES = {
-    ("hardware", "bios", "set"),
+    ("hardware", "bios", "set"), ("hardware", "bmc-password"),
     ("node", "power", "cycle"), ("node", "power", "off"), ("node", "power", "on"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install"),
 }  # fmt: skip
@@ -121,6 +123,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
     )
     monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
+    monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)
     monkeypatch.setattr(jumpboxes, "researchers", lambda *_: (ADA,))
     monkeypatch.setattr(playbooks, "AnsiblePlaybooks", lambda *_: found)

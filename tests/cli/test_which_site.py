@@ -21,6 +21,7 @@ CHANGING = {
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
     ("hardware", "bios", "set"): ("gpu1",),
+    ("hardware", "bmc-password"): ("gpu1",),
     ("node", "image"): ("gpu1", "--iso", "README.md", "--address", "127.0.0.1"),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),

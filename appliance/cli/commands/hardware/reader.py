@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from appliance.cli.site_session import SiteSession
     from appliance.model.node.bmc.bios import Wish
     from appliance.model.site.settings import Node
-    from appliance.workflows.hardware.ports import BiosDriver
+    from appliance.model.state.journal import Run
+    from appliance.workflows.hardware.ports import AccountDriver, BiosDriver, SecretStore
     from appliance.workflows.hardware.qualify import Catalogue
+    from appliance.workflows.session.ports import Observer
+    from appliance.workflows.session.session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,6 +66,27 @@ def bios_driver_of(connected: SiteSession) -> BiosDriver:
     from appliance.adapters.site.vault import vault_of
 
     return BiosDriver(vault_of(connected.site))
+
+
+def accounts_of(connected: SiteSession) -> tuple[AccountDriver, SecretStore]:
+    """The accounts of this site's BMCs, and the vault that keeps their passwords."""
+    from appliance.adapters.hardware.redfish_accounts import RedfishAccounts
+    from appliance.adapters.site.vault import SiteVault
+
+    vault = SiteVault(connected.site)
+    return RedfishAccounts(vault.read), vault
+
+
+def local_session(connected: SiteSession, display: Observer, run: Run) -> Session:
+    """A session for what is changed on this machine: locked, and recorded, here alone."""
+    from appliance.adapters.control_plane.local_lock import LocalLock
+
+    state = connected.site.state_directory
+    return replace(
+        connected.session(display),
+        lock=LocalLock(state, f"{run.command} {run.id}"),
+        journal=connected.records(),
+    )
 
 
 def wishes_of(nodes: Sequence[Node], catalogue: Catalogue) -> Mapping[str, tuple[Wish, ...]]:
