@@ -58,6 +58,19 @@ class Wanted(_Data):
     """Name of a rule, or of a BIOS attribute -> why it matters."""
 
 
+class BiosSetting(_Data):
+    """One setting of hardware/bios.yml, as people call it."""
+
+    fact: str
+    """What ``hardware qualify`` calls it."""
+    needed: str | None = None
+    """None: nothing that was read says which value."""
+    gpus_only: bool = False
+    """Whether it matters only where there are GPUs."""
+    why: str
+    source: str | None = None
+
+
 class GpuCard(_Data):
     """One GPU of hardware/gpus.yml."""
 
