@@ -14,6 +14,7 @@ import secrets
 import shlex
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -302,15 +303,20 @@ class SiteVault:
 
     def __init__(self, site: Site) -> None:
         self._file, self._site = site.vault_file, site
+        self._known: Mapping[str, str] | None = None
+        self._lock = threading.Lock()
 
     def read(self) -> Mapping[str, str]:
-        """The secrets as they are now.
+        """The secrets, read once and after each change of ours; by several threads at once.
 
         Raises:
             ConfigError: there is no vault, or its password is wrong.
             Refused: its password is not known.
         """
-        return self._vault().read(self._file)
+        with self._lock:
+            if self._known is None:
+                self._known = self._vault().read(self._file)
+            return self._known
 
     def change(self, changes: Mapping[str, str | None]) -> None:
         """Set secrets, or take them out where the value is None; on the disk when this returns.
@@ -320,6 +326,7 @@ class SiteVault:
             Refused: its password is not known.
         """
         vault = self._vault()
+        # What another program wrote meanwhile is kept: the file itself is changed.
         before = vault.text(self._file)
         text = with_secrets(self._file, before, changes)
         try:
@@ -335,6 +342,8 @@ class SiteVault:
                 f"{self._file} does not hold what was written into it",
                 hint="look for another program that writes it; restore it from version control",
             )
+        with self._lock:
+            self._known = read_secrets(self._file, text)
 
     def _vault(self) -> AnsibleVault:
         if not self._file.is_file():
