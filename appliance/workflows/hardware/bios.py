@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from appliance.errors import ApplianceError, NodeUnreachable, StepNotVerified
 from appliance.model.node.bmc.bios import BiosState, not_taken, settings, to_send
 from appliance.workflows.hardware.bios_look import BiosRequest, Look, NodeBios
+from appliance.workflows.node.maintenance.at_once import STOP_SECONDS, at_once
 from appliance.workflows.node.power import Unlocked
-from appliance.workflows.session.at_once import STOP_SECONDS, at_once
 from appliance.workflows.session.confirmation import is_late, require_as_shown, require_confirmed
 from appliance.workflows.session.recording import Recorder
 

@@ -13,8 +13,8 @@ from appliance.model.node.bmc.orders import BmcMachine, reset_of
 from appliance.model.node.bmc.restart import RestartOptions, RestartSeen
 from appliance.model.node.bmc.restart import refusals as of_restart
 from appliance.model.state.nodes.kubeadm_state import is_member
+from appliance.workflows.node.maintenance.at_once import at_once
 from appliance.workflows.node.maintenance.surroundings import Surroundings, known_machines
-from appliance.workflows.session.at_once import at_once
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site

@@ -22,8 +22,8 @@ from appliance.model.node.bmc.password import Account, beginnings
 from appliance.model.node.bmc.report import Login, changed_name, login_names, login_of, next_name
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.workflows.hardware.bmc_change import BmcChange, Job
+from appliance.workflows.node.maintenance.at_once import at_once
 from appliance.workflows.node.maintenance.surroundings import known_machines
-from appliance.workflows.session.at_once import at_once
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 

@@ -23,8 +23,8 @@ from appliance.model.node.bmc.power import PowerOptions, PowerSeen, refusals, se
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.model.state.journal import Run
+from appliance.workflows.node.maintenance.at_once import STOP_SECONDS, at_once
 from appliance.workflows.node.maintenance.surroundings import Surroundings, known_machines
-from appliance.workflows.session.at_once import STOP_SECONDS, at_once
 from appliance.workflows.session.confirmation import is_late, require_as_shown, require_confirmed
 from appliance.workflows.session.recording import Recorder
 

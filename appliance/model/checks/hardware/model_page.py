@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from appliance.model.documents.pages import OPERATIONS
 from appliance.model.state.facts.hardware_models import HardwareModel
 from appliance.model.state.facts.hardware_shown import BiosSetting
 
@@ -92,8 +93,8 @@ def _facts(model: HardwareModel) -> Iterator[tuple[str, ...]]:
 
 
 def _settable(name: str, model: HardwareModel) -> Iterator[str]:
-    passwords = "[change passwords of BMCs](../operations/change-bmc-passwords.md)"
-    power = "[power of nodes](../operations/power-of-nodes.md)"
+    passwords = _runbook("change-bmc-passwords", "change passwords of BMCs")
+    power = _runbook("power-of-nodes", "power of nodes")
     yield f"- The password of its BMC: {passwords}."
     yield f"- Power, virtual media and the next boot: {power}."
     if not model.wanted.bios:
@@ -101,7 +102,7 @@ def _settable(name: str, model: HardwareModel) -> Iterator[str]:
             "- BIOS settings: none yet. No BIOS of this model was read, so no name of an attribute "
             "is known. Write those\n"
             f"  that a machine shows into `wanted.bios` of `hardware/{name}.yml`: "
-            "[set the BIOS](../operations/set-the-bios.md)."
+            f"{_runbook('set-the-bios', 'set the BIOS')}."
         )
         return
     where = {source.fact: source.where for source in model.sources}
@@ -110,6 +111,10 @@ def _settable(name: str, model: HardwareModel) -> Iterator[str]:
         end = f": {why}" if why else ""
         source = where.get(f"wanted.bios.{attribute}", UNVERIFIED)
         yield f"- BIOS: `{attribute}` = `{value}`{end} ({source})"
+
+
+def _runbook(name: str, text: str) -> str:
+    return f"[{text}](../{OPERATIONS.name}/{name}.md)"
 
 
 def _by_hand(
