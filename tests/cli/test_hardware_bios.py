@@ -99,3 +99,10 @@ def test_a_bios_that_ignores_settings_is_an_error(
     rack.driver.ignores.add("w2")
     assert typed("set", "w2", "--yes") == 1
     assert "its BIOS ignored them: IOMMU: found Disabled" in capsys.readouterr().err
+
+
+def test_without_a_bmc_in_the_inventory_nothing_can_be_shown(
+    typed: Callable[..., int], capsys: Capture
+) -> None:
+    assert typed("show") == 3
+    assert "no BMC for any node" in capsys.readouterr().err

@@ -26,7 +26,7 @@ from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table, show_warnings
 from appliance.cli.screen.terminal import print_line
-from appliance.errors import NodeUnreachable
+from appliance.errors import ConfigError, NodeUnreachable
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -73,6 +73,9 @@ def show(
     connected = app.connect(site)
     asked = asked_nodes(connected.site, nodes)
     asked = asked if nodes else tuple(node for node in asked if node.bmc_address)
+    if not asked:
+        hint = "write bmc_address into host_vars/NODE.yml: appliance docs write-a-site"
+        raise ConfigError("the inventory has no BMC for any node", hint=hint)
     found = see(asked, wishes_of(asked, catalogue_of(models)), reader.bios_driver_of(connected))
     if output == "json":
         print_json({"nodes": [_as_json(one, every=every, search=search) for one in found]})
