@@ -8,24 +8,22 @@ No password is in a message: what a BMC says is searched for those of the reques
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.adapters.hardware.redfish_documents import read_machine
 from appliance.adapters.hardware.redfish_session import (
     HTTPS,
     BmcFailed,
+    authority_file,
     choose_system,
     quiet,
     translated,
 )
 from appliance.errors import ApplianceError, BmcRefused, NodeUnreachable, Refused
 from appliance.model.node.bmc.password import Account, PasswordRules, read_rules
-from appliance.model.node.bmc.report import CA_NAME, Login
-from appliance.model.site.vault_ref import CA_CERTIFICATE
+from appliance.model.node.bmc.report import Login
 
 if TYPE_CHECKING:
     from appliance.adapters.hardware.redfish_limits import Limits
@@ -75,10 +73,8 @@ class RedfishAccounts:
         except ApplianceError as error:
             raise NodeUnreachable(f"{node.name}: {error.message}", hint=error.hint) from error
         limits = Limits(f"https://{node.bmc_address}:{self._port}", SECONDS, MOST_BYTES)
-        with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
-            authority = Path(folder) / "ca.crt"
-            authority.write_text(secrets.get(CA_NAME) or secrets.get(CA_CERTIFICATE.name, ""))
-            yield BmcAccounts(node, limits, str(authority))
+        with authority_file(secrets) as authority:
+            yield BmcAccounts(node, limits, authority)
 
 
 class BmcAccounts:

@@ -145,16 +145,23 @@ class RedfishSessions:
         login = _login(node.name, secrets)
         url = f"https://{node.bmc_address}:{self._port}"
         limits = Limits(url, seconds, most_bytes)
-        with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
-            authority = Path(folder) / "ca.crt"
-            authority.write_text(secrets.get(CA_NAME) or secrets.get(CA_CERTIFICATE.name, ""))
+        with authority_file(secrets) as authority:
             with _hinted(node.name, secrets), translated(node, url, limits):
-                root, paths = _log_in(login, limits, str(authority), node.bmc_fingerprint)
+                root, paths = _log_in(login, limits, authority, node.bmc_fingerprint)
             chosen, why = choose_system(paths, node.bmc_system)
             try:
                 yield OpenBmc(node, url, root, limits, chosen, why)
             finally:
                 _log_out(root)
+
+
+@contextmanager
+def authority_file(secrets: Mapping[str, str]) -> Iterator[str]:
+    """A file with the CA of the BMCs, else that of the site, for as long as a block lasts."""
+    with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
+        authority = Path(folder) / "ca.crt"
+        authority.write_text(secrets.get(CA_NAME) or secrets.get(CA_CERTIFICATE.name, ""))
+        yield str(authority)
 
 
 @cache

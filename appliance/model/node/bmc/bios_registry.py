@@ -66,8 +66,8 @@ class AttributeRule:
             if end is not None
         ]
         step = [f"in steps of {self.step}"] if self.step and self.step > 1 else []
-        of = ["characters"] if ends and self.kind == "String" else []
-        return " ".join([unit, *ends, *of, *step])
+        said = " ".join([unit, *ends, *step])
+        return f"{said} characters" if ends and self.kind == "String" else said
 
     def accepts(self, value: BiosValue) -> bool:
         """Whether it may have this value; one of a type that is not told is not judged."""
