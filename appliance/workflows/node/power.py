@@ -135,11 +135,17 @@ class _Plan:
             request.nodes, lambda node, _: _status(node, driver, known.get(node.name))
         )
         self._require_answers()
+        answering = self._answering()
         if request.options.takes_away:
             around.look(request.site, request.nodes, session)
         self.answers = not around.unknown
         self.seen = tuple(
-            around.seen(request.site, request.site.node(state.node), state.machine or BmcMachine())
+            around.seen(
+                request.site,
+                request.site.node(state.node),
+                state.machine or BmcMachine(),
+                answering.get(state.node, ""),
+            )
             for state in self._states
         )
         self._refuse()
@@ -157,6 +163,19 @@ class _Plan:
                 hint="correct it, or leave the node out; see all: appliance node power status",
                 details=[state.reason for state in silent[1:]],
             )
+
+    def _answering(self) -> dict[str, str]:
+        """Node -> its address, of each that answers although its BMC reports power off.
+
+        The BMC lies, or is another machine's: an order would change the power of that one.
+        """
+        asked = [
+            self._request.site.node(state.node)
+            for state in self._states
+            if state.machine is not None and state.machine.power == "Off"
+        ]
+        found = at_once(asked, lambda node, _: self._session.power.answers(node))
+        return {node.name: str(node.ip) for node, one in zip(asked, found, strict=True) if one}
 
     def _refuse(self) -> None:
         found = [one for seen in self.seen for one in refusals(seen, self._request.options)]

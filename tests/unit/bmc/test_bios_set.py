@@ -19,6 +19,7 @@ from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc.bios import BiosState, Wish
 from appliance.model.node.bmc.restart import RestartOptions
 from appliance.model.state.cluster.cluster import NoCluster, Unreachable
+from appliance.model.state.observed import Fault
 from appliance.workflows.hardware.bios import BiosResult, hardware_bios_set
 from appliance.workflows.hardware.bios_look import BiosRequest, see
 from tests import samples
@@ -56,6 +57,12 @@ class Bench:
         self.wishes: tuple[Wish, ...] = (IOMMU, SMT)
         for name in ("w1", "w2"):
             self.member(name, taints=(CORDON,))
+            if power == "Off":
+                self.silence(name)
+
+    def silence(self, name: str) -> None:
+        """It answers nothing, as a machine that is off."""
+        self.rack.faults[name] = Fault(name, f"{name}: no answer", "ping")
 
     def member(self, name: str, **changes: Any) -> None:
         cluster: Any = self.rack.cluster
@@ -153,6 +160,12 @@ def test_a_machine_that_is_off_carries_nothing() -> None:
     bench = Bench("Off")
     bench.rack.cluster = Unreachable("no route")
     assert bench.set().done
+
+
+def test_a_machine_that_answers_is_not_off_whatever_its_bmc_reports() -> None:
+    bench = Bench("Off")
+    del bench.rack.faults["w1"]
+    assert "power Off, but 198.18.7.21 answers" in bench.refused()
 
 
 def test_a_bare_node_needs_neither_maintenance_nor_passport() -> None:
@@ -289,6 +302,8 @@ def test_killed_at_any_moment_the_same_command_ends_it(moment: str) -> None:
     bench.driver.killed = moment
     with pytest.raises(Killed):
         bench.set()
+    if bench.driver.machines["w1"].power == "Off":
+        bench.silence("w1")
     bench.set()
     assert bench.driver.bios["w1"].attributes["IOMMU"] == "Enabled"
     assert bench.driver.machines["w1"].power == "On"

@@ -72,8 +72,8 @@ class Surroundings:
             for name, view in views.items()
         }
 
-    def seen(self, site: Site, node: Node, machine: BmcMachine) -> PowerSeen:
-        """What is known of one node."""
+    def seen(self, site: Site, node: Node, machine: BmcMachine, answering: str = "") -> PowerSeen:
+        """What is known of one node; ``answering``: its address, where it answers while off."""
         name = node.name
         return PowerSeen(
             name,
@@ -84,6 +84,7 @@ class Surroundings:
             self._forecasts.get(name),
             self.unknown,
             self._serves(site, node),
+            answering,
         )
 
     def _serves(self, site: Site, node: Node) -> str:
