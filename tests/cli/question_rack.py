@@ -12,6 +12,7 @@ from typing import Any
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
 from appliance.model.components.access.runai_cli import Jumpbox
+from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.imaging_settings import NodeImaging
 from appliance.model.state.cluster.cluster import Cluster
@@ -27,6 +28,8 @@ from tests.fake_emptying import FakeEmptying
 from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
 from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
+from tests.unit.bmc.fake_accounts import FakeAccounts, FakeBoard, FakeVault, Kills
+from tests.unit.bmc.fake_bios import FakeBiosDriver
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.imaging import bench as seeds
@@ -49,6 +52,8 @@ class Rack(Converged):
         self.clock: Any = FakeClock()
         self.drain = FakeDrain(self.clock)
         self.driver: Any = FakeDriver([node.name for node in self.desired.site.nodes])
+        # Accounts of BMCs, and the vault that keeps their passwords.
+        self.accounts: Any = None
         # A rack that goes down and up as a whole.
         self.world: World | None = None
         self.jumpbox: Jumpbox = DONE
@@ -260,6 +265,25 @@ def lacks_updates(rack: Rack) -> None:
     rack.states = {node.name: patches.state(node.name) for node in rack.desired.site.nodes}
     fake: Any = rack
     rack.drain = upgrades.RackDrain(fake)  # type: ignore[assignment]
+
+
+def wants_bios_settings(rack: Rack) -> None:
+    """Node w2 is of a model that asks for some, and out of service."""
+    site = rack.desired.site
+    nodes = tuple(
+        replace(node, hardware="acme/bios") if node.name == "w2" else node for node in site.nodes
+    )
+    rack.desired = replace(rack.desired, site=replace(site, nodes=nodes), founded="a cluster")
+    rack.driver = FakeBiosDriver([node.name for node in site.nodes])
+    rack.member("w2", taints=("node.kubernetes.io/unschedulable:NoSchedule",))
+    passport = Passport("w2", {"machine": "SN-w2"})
+    rack.archive.put(passport.document, passport.text())
+
+
+def has_the_factorys_password(rack: Rack) -> None:
+    """The BMC of w2 has the password of every BMC."""
+    kills = Kills()
+    rack.accounts = FakeAccounts(kills, FakeBoard("w2")), FakeVault(kills)
 
 
 def is_off(rack: Rack) -> None:

@@ -44,6 +44,7 @@ OF_ANOTHER = {
     ("kubeconfig",), ("node", "logs"), ("node", "ssh"), ("runai", "csr"),
     ("runai", "access", "kubeconfig"), ("node", "power", "status"),
     ("hardware", "inspect"), ("hardware", "qualify"), ("hardware", "record"),
+    ("hardware", "bios", "show"),
 }  # fmt: skip
 READ = sorted(LOOKING.keys() - OF_ANOTHER)
 

@@ -17,6 +17,7 @@ from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
+from appliance.cli.commands.hardware import reader
 from appliance.cli.exits import run
 from appliance.cli.screen.confirm import MANY, about_machine, about_nodes
 from appliance.cli.site_session import SiteSession
@@ -34,15 +35,18 @@ from tests.cli.question_rack import (
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
+    has_the_factorys_password,
     in_maintenance,
     is_off,
     lacks_updates,
     loose,
+    wants_bios_settings,
     with_imaging,
 )
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
+from tests.unit.bmc.fake_bios import MODELS
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
@@ -55,6 +59,12 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
     ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
+    ("hardware", "bios", "set"): (
+        ("w2", "--models", str(MODELS)),
+        wants_bios_settings,
+        False,
+    ),
+    ("hardware", "bmc-password"): (("w2",), has_the_factorys_password, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "image"): (
@@ -80,6 +90,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("runai", "upgrade"): (("README.md",), has_an_older_runai, False),
 }
 NAMES_NODES = {
+    ("hardware", "bios", "set"), ("hardware", "bmc-password"),
     ("node", "power", "cycle"), ("node", "power", "off"), ("node", "power", "on"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install"),
 }  # fmt: skip
@@ -111,6 +122,8 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(
         "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
     )
+    monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
+    monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)
     monkeypatch.setattr(jumpboxes, "researchers", lambda *_: (ADA,))
     monkeypatch.setattr(playbooks, "AnsiblePlaybooks", lambda *_: found)

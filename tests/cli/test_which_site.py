@@ -20,6 +20,8 @@ CHANGING = {
     ("cluster", "certificates", "renew"): (),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
+    ("hardware", "bios", "set"): ("gpu1",),
+    ("hardware", "bmc-password"): ("gpu1",),
     ("node", "image"): ("gpu1", "--iso", "README.md", "--address", "127.0.0.1"),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),
@@ -40,6 +42,7 @@ CHANGING = {
 }
 LOOKING = {
     ("cluster", "certificates", "show"): (),
+    ("hardware", "bios", "show"): (),
     ("hardware", "inspect"): (),
     ("hardware", "qualify"): (),
     ("hardware", "record"): ("gpu1",),

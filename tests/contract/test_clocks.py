@@ -33,6 +33,7 @@ RECORDS = {
     "appliance/workflows/support/bundle.py": "which logs are of the time that was asked for",
     "appliance/workflows/cluster/upgrade_run.py": "since when an upgrade is under way",
     "appliance/workflows/cluster/upgrade_nodes.py": "since when a node is cordoned",
+    "appliance/cli/commands/hardware/bmc_password.py": "on which day a password was replaced",
     "appliance/cli/commands/site/packages.py": "when nodes said which packages they have",
     "appliance/workflows/node/remove.py": "when a node was removed",
     "appliance/workflows/node/return_.py": "by how much a window was overrun",

@@ -12,6 +12,7 @@ WITH_RUNBOOKS = (
     ":(exclude,glob)appliance/docs/*",
     ":(exclude)appliance/docs/changelog.d",
     ":(exclude)appliance/docs/decisions",
+    ":(exclude)appliance/docs/hardware",
 )
 REST = ("playbooks", "roles", "pyproject.toml")
 LAB = (*REST, "tests/lab/conftest.py", "tests/this_run.py")

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -65,6 +66,13 @@ def image(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def port(folder: Path) -> Iterator[int]:
+    with emulated(folder, str(PROGRAM)) as number:
+        yield number
+
+
+@contextmanager
+def emulated(folder: Path, *program: str) -> Iterator[int]:
+    """The emulator, by a program that starts it; its port."""
     import bcrypt
 
     hashed = bcrypt.hashpw(LOGIN["password"].encode(), bcrypt.gensalt(4)).decode()
@@ -81,7 +89,7 @@ def port(folder: Path) -> Iterator[int]:
     config.write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()))
     words = ("--fake", "--interface", ADDRESS, "--port", str(number), "--config", str(config))
     with (folder / "emulator.log").open("wb") as log:
-        process = subprocess.Popen([str(PROGRAM), *words], stdout=log, stderr=log)
+        process = subprocess.Popen([*program, *words], stdout=log, stderr=log)
     try:
         _wait(number, process, folder / "emulator.log")
         yield number

@@ -78,14 +78,19 @@ class RedfishDriver:
             Refused: the inventory has no BMC for the node.
             NodeUnreachable: the BMC was not reached, or did not let us in.
         """
+        self.require_address(node)
+        with unreachable(node.name), self._sessions.open(node, BMC_SECONDS, MOST_BYTES) as bmc:
+            bmc.require_system()
+            yield DrivenBmc(bmc, self._clock)
+
+    @staticmethod
+    def require_address(node: Node) -> None:
+        """Refuse a node without a BMC in the inventory."""
         if node.bmc_address is None:
             raise Refused(
                 f"{node.name}: the inventory has no BMC for it",
                 hint=f"write bmc_address into host_vars/{node.name}.yml",
             )
-        with _unreachable(node.name), self._sessions.open(node, BMC_SECONDS, MOST_BYTES) as bmc:
-            bmc.require_system()
-            yield DrivenBmc(bmc, self._clock)
 
 
 class DrivenBmc:
@@ -101,7 +106,7 @@ class DrivenBmc:
         Raises:
             NodeUnreachable: the BMC did not answer, or not with Redfish.
         """
-        with _unreachable(self._name):
+        with unreachable(self._name):
             return self._machine()
 
     def require(self, accepted: MachineIdentity) -> BmcMachine:
@@ -165,7 +170,7 @@ class DrivenBmc:
         Raises:
             NodeUnreachable: see :meth:`machine`.
         """
-        with _unreachable(self._name):
+        with unreachable(self._name):
             return tuple(self._media())
 
     def insert(self, url: str) -> Medium:
@@ -175,7 +180,7 @@ class DrivenBmc:
             BmcRefused: the BMC has no virtual medium for a disc, or refused the image.
             StepNotVerified: it accepted, and the image was not seen inserted.
         """
-        with _unreachable(self._name):
+        with unreachable(self._name):
             media = self._media()
         chosen = disc_of(tuple(media))
         if chosen is None:
@@ -198,7 +203,7 @@ class DrivenBmc:
             BmcRefused: the BMC refused.
             StepNotVerified: it accepted, and a disc is still inserted.
         """
-        with _unreachable(self._name):
+        with unreachable(self._name):
             media = self._media()
         taken = tuple(one for one in media if one.is_taken and (one.is_disc or not one.types))
         for one in taken:
@@ -374,7 +379,8 @@ class _Patience:
 
 
 @contextmanager
-def _unreachable(name: str) -> Iterator[None]:
+def unreachable(name: str) -> Iterator[None]:
+    """Translate what goes wrong with a BMC before an order."""
     try:
         yield
     except BmcFailed as failed:

@@ -11,7 +11,7 @@ from appliance.adapters.hardware.redfish import BMC_SECONDS, MOST_BYTES
 from appliance.adapters.hardware.redfish_session import HTTPS, BmcFailed, RedfishSessions
 from appliance.adapters.local.clock import SystemClock, WaitClock
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
+from appliance.model.node.bmc.report import NEXT_NAME, PASSWORD_NAME, USER_NAME
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
@@ -69,7 +69,7 @@ class RedfishRecorder:
         return tuple(
             value
             for name, value in self._secrets().items()
-            if name.startswith((USER_NAME, PASSWORD_NAME))
+            if name.startswith((USER_NAME, PASSWORD_NAME, NEXT_NAME))
         )
 
     def record(self, node: Node, told: Callable[[str], None] = lambda _: None) -> RecordedTree:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from appliance.errors import ApplianceError
-from appliance.model.node.bmc.report import CA_NAME, PASSWORD_NAME, USER_NAME, login_names
+from appliance.model.node.bmc.report import CA_NAME, Login, login_of, next_name
 from appliance.model.site.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class OpenBmc:
         Raises:
             BmcFailed: it was not reached, refused, or answered something else than Redfish.
         """
-        with _translated(self.node, self.url, self.limits):
+        with translated(self.node, self.url, self.limits):
             yield
 
     def get(self, path: str) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class RedfishSessions:
         """
         from appliance.adapters.hardware.redfish_limits import Limits
 
-        _quiet()
+        quiet()
         try:
             secrets = self._secrets()
         except ApplianceError as error:
@@ -145,20 +145,27 @@ class RedfishSessions:
         login = _login(node.name, secrets)
         url = f"https://{node.bmc_address}:{self._port}"
         limits = Limits(url, seconds, most_bytes)
-        with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
-            authority = Path(folder) / "ca.crt"
-            authority.write_text(secrets.get(CA_NAME) or secrets.get(CA_CERTIFICATE.name, ""))
-            with _translated(node, url, limits):
-                root, paths = _log_in(login, limits, str(authority), node.bmc_fingerprint)
-            chosen, why = _choose(paths, node.bmc_system)
+        with authority_file(secrets) as authority:
+            with _hinted(node.name, secrets), translated(node, url, limits):
+                root, paths = _log_in(login, limits, authority, node.bmc_fingerprint)
+            chosen, why = choose_system(paths, node.bmc_system)
             try:
                 yield OpenBmc(node, url, root, limits, chosen, why)
             finally:
                 _log_out(root)
 
 
+@contextmanager
+def authority_file(secrets: Mapping[str, str]) -> Iterator[str]:
+    """A file with the CA of the BMCs, else that of the site, for as long as a block lasts."""
+    with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
+        authority = Path(folder) / "ca.crt"
+        authority.write_text(secrets.get(CA_NAME) or secrets.get(CA_CERTIFICATE.name, ""))
+        yield str(authority)
+
+
 @cache
-def _quiet() -> None:
+def quiet() -> None:
     """Sushy would print warnings to stderr about errors that are reported in our words."""
     logging.getLogger("sushy").addHandler(logging.NullHandler())
 
@@ -171,7 +178,7 @@ class _NoInternet:
 
 
 def _log_in(
-    login: tuple[str, str], limits: Limits, authority: str, fingerprint: str | None
+    login: Login, limits: Limits, authority: str, fingerprint: str | None
 ) -> tuple[Any, tuple[str, ...]]:
     """Sushy's root and the paths of the systems."""
     import sushy
@@ -186,13 +193,13 @@ def _log_in(
             limits.url, auth=auth, connector=connector, public_connector=_NoInternet()
         )
 
-    root = begin(BasicAuth(*login))
+    root = begin(BasicAuth(login.user, login.password))
     try:
         return root, tuple(root.get_system_collection().members_identities)
     except AccessError:
         if not root.json.get("Links", {}).get("Sessions"):
             raise
-    root = begin(SessionAuth(*login))
+    root = begin(SessionAuth(login.user, login.password))
     return root, tuple(root.get_system_collection().members_identities)
 
 
@@ -205,7 +212,24 @@ def _log_out(root: Any) -> None:
 
 
 @contextmanager
-def _translated(node: Node, url: str, limits: Limits) -> Iterator[None]:
+def _hinted(node: str, secrets: Mapping[str, str]) -> Iterator[None]:
+    """Name the command that ends a change of the password, where one began."""
+    try:
+        yield
+    except BmcFailed as failed:
+        if failed.status not in (401, 403) or not secrets.get(next_name(node)):
+            raise
+        ends = f"a change of its password began: appliance hardware bmc-password {node}"
+        raise BmcFailed(f"{failed.reason}; {ends}", failed.status) from failed
+
+
+@contextmanager
+def translated(node: Node, url: str, limits: Limits) -> Iterator[None]:
+    """Translate what goes wrong with a BMC.
+
+    Raises:
+        BmcFailed: it was not reached, refused, or answered something else than Redfish.
+    """
     from requests import RequestException
     from sushy.exceptions import SushyError
 
@@ -241,18 +265,15 @@ def _distrust(node: Node, url: str, error: BaseException) -> str:
     )
 
 
-def _login(node: str, secrets: Mapping[str, str]) -> tuple[str, str]:
+def _login(node: str, secrets: Mapping[str, str]) -> Login:
     """User and password of the node's own BMC, or else those of every BMC."""
-    own = login_names(node)
-    common = (USER_NAME, PASSWORD_NAME)
-    names = own if any(secrets.get(name) for name in own) else common
-    missing = [name for name in names if not secrets.get(name)]
-    if missing:
-        raise BmcFailed(f"group_vars/all/vault.yml has no {' and no '.join(missing)}")
-    return secrets[names[0]], secrets[names[1]]
+    found = login_of(node, secrets)
+    if not isinstance(found, Login):
+        raise BmcFailed(f"group_vars/all/vault.yml has no {' and no '.join(found)}")
+    return found
 
 
-def _choose(paths: tuple[str, ...], wanted: str | None) -> tuple[str | None, str]:
+def choose_system(paths: tuple[str, ...], wanted: str | None) -> tuple[str | None, str]:
     """The path of the node's system; None and the reason where it cannot be chosen.
 
     DSP0266 lets a BMC list several. The serial or UUID has to be the node's in any case, so a wrong

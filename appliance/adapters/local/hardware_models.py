@@ -13,12 +13,13 @@ from appliance.adapters.local.content import find_content_root
 from appliance.adapters.local.state_files import COMMITTABLE, replace_file
 from appliance.errors import ConfigError
 from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
-from appliance.model.state.facts.hardware_shown import Configuration, GpuCard
+from appliance.model.state.facts.hardware_shown import BiosSetting, Configuration, GpuCard
 
 _ROLES = "roles.yml"
 _GPUS = "gpus.yml"
 _CONFIGURATIONS = "configurations.yml"
-_Data = TypeVar("_Data", HardwareModel, RoleMinimum, GpuCard, Configuration)
+_BIOS = "bios.yml"
+_Data = TypeVar("_Data", HardwareModel, RoleMinimum, GpuCard, Configuration, BiosSetting)
 
 
 def hardware_names(directory: Path | None = None) -> tuple[str, ...]:
@@ -71,6 +72,16 @@ def load_configurations(directory: Path | None = None) -> Mapping[str, Configura
     """
     path = (directory or find_content_root() / "hardware") / _CONFIGURATIONS
     return {name: _checked(path, Configuration, data) for name, data in _read(path).items()}
+
+
+def load_bios_settings(directory: Path | None = None) -> Mapping[str, BiosSetting]:
+    """Read the BIOS settings that matter, by the names that people call them.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
+    path = (directory or find_content_root() / "hardware") / _BIOS
+    return {name: _checked(path, BiosSetting, data) for name, data in _read(path).items()}
 
 
 def _checked(path: Path, model: type[_Data], data: Any) -> _Data:

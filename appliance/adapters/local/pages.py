@@ -13,6 +13,7 @@ from appliance.model.documents.pages import OPERATIONS
 
 DOCS: Final = OPERATIONS.parent
 DECISIONS: Final = "decisions"
+HARDWARE: Final = "hardware"
 # What begins a new part: a heading, an item, a row, or an empty line.
 _BEGINS: Final = re.compile(r"\s*([-*#|>]|\d+\.\s|```|$)")
 _FAILS: Final = re.compile(r"if it fails|symptom|error|fail", re.IGNORECASE)
@@ -28,7 +29,7 @@ class Page:
         name: as it is asked for, e.g. ``install``.
         title: its first heading.
         path: its file.
-        kind: ``operations``, ``decisions``, or empty for the others.
+        kind: ``operations``, ``hardware``, ``decisions``, or empty for the others.
     """
 
     name: str
@@ -60,9 +61,13 @@ class Passage:
 
 @cache
 def pages() -> tuple[Page, ...]:
-    """Every page: operations first, then the others, then decisions."""
+    """Every page: operations first, then hardware models, the others, and decisions."""
     found = []
-    for kind, folder in (("operations", OPERATIONS), ("", DOCS), (DECISIONS, DOCS / DECISIONS)):
+    kinds = (
+        *(("operations", OPERATIONS), (HARDWARE, DOCS / HARDWARE)),
+        *(("", DOCS), (DECISIONS, DOCS / DECISIONS)),
+    )
+    for kind, folder in kinds:
         for path in sorted(folder.glob("*.md")):
             with path.open(encoding="utf-8") as stream:
                 title = stream.readline().removeprefix("#").strip()

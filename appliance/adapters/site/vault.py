@@ -14,6 +14,7 @@ import secrets
 import shlex
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,9 +22,9 @@ from typing import TYPE_CHECKING, Final
 from appliance.adapters.ansible.environment import LOCALE, without_settings
 from appliance.adapters.local.content import find_content_root
 from appliance.adapters.local.processes import run
-from appliance.adapters.local.state_files import make_folder
+from appliance.adapters.local.state_files import make_folder, replace_file
 from appliance.adapters.site.state import require_state
-from appliance.adapters.site.vault_text import read_secrets, require_plain
+from appliance.adapters.site.vault_text import read_secrets, require_plain, with_secrets
 from appliance.errors import CommandFailed, ConfigError, Refused
 
 if TYPE_CHECKING:
@@ -203,11 +204,18 @@ class AnsibleVault:
         Raises:
             ConfigError: the password is wrong, or the file has no mapping.
         """
+        return read_secrets(file, self.text(file))
+
+    def text(self, file: Path) -> str:
+        """The plain text of a vault file.
+
+        Raises:
+            ConfigError: the password is wrong.
+        """
         try:
-            text = self._run("view", str(file))
+            return self._run("view", str(file))
         except CommandFailed as error:
             raise _closed(file, self._password, error) from error
-        return read_secrets(file, text)
 
     def _run(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
         # With further passwords of the operator, ansible-vault would ask which to encrypt with.
@@ -284,3 +292,66 @@ def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
         return AnsibleVault(password).read(site.vault_file)
 
     return read
+
+
+class SiteVault:
+    """The vault of one site, to be changed; by one command at a time, which holds its lock.
+
+    Args:
+        site: the site.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._file, self._site = site.vault_file, site
+        self._known: Mapping[str, str] | None = None
+        self._lock = threading.Lock()
+
+    def read(self) -> Mapping[str, str]:
+        """The secrets, read once and after each change of ours; by several threads at once.
+
+        Raises:
+            ConfigError: there is no vault, or its password is wrong.
+            Refused: its password is not known.
+        """
+        with self._lock:
+            if self._known is None:
+                self._known = self._vault().read(self._file)
+            return self._known
+
+    def change(self, changes: Mapping[str, str | None]) -> None:
+        """Set secrets, or take them out where the value is None; on the disk when this returns.
+
+        Raises:
+            ConfigError: the vault cannot be opened, changed, or written; it is as it was.
+            Refused: its password is not known.
+        """
+        vault = self._vault()
+        # What another program wrote meanwhile is kept: the file itself is changed.
+        before = vault.text(self._file)
+        text = with_secrets(self._file, before, changes)
+        try:
+            mode = self._file.stat().st_mode & 0o777
+            replace_file(self._file, vault.encrypt(text), mode=mode)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._file} cannot be written: {error.strerror}; it is as it was",
+                hint="make room, or give yourself the right to write it; then run the same command",
+            ) from error
+        if vault.text(self._file) != text:
+            raise ConfigError(
+                f"{self._file} does not hold what was written into it",
+                hint="look for another program that writes it; restore it from version control",
+            )
+        with self._lock:
+            self._known = read_secrets(self._file, text)
+
+    def _vault(self) -> AnsibleVault:
+        if not self._file.is_file():
+            raise ConfigError(
+                f"{self._file} does not exist",
+                hint="restore it, or write one: ansible-vault create",
+            )
+        password = password_file(self._site)
+        if password is None:
+            raise Refused("the vault's password is not known", hint=HINT)
+        return AnsibleVault(password)

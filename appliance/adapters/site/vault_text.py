@@ -59,6 +59,63 @@ def read_secrets(file: Path, text: str) -> Mapping[str, str]:
     )
 
 
+def with_secrets(file: Path, text: str, changes: Mapping[str, str | None]) -> str:
+    """The text of a vault with secrets set, or taken out where the value is None.
+
+    Every other line stays as it is, comments included.
+
+    Args:
+        file: the vault's, for messages.
+        text: as it is.
+        changes: name -> secret; one line each, without line ends.
+
+    Raises:
+        ConfigError: the text has a form in which that cannot be done.
+    """
+    lines = text.splitlines(keepends=True)
+    root = _composed(text)
+    if isinstance(root, yaml.MappingNode) and not root.flow_style:
+        spans = [(key.value, *_span(root, number)) for number, (key, _) in enumerate(root.value)]
+        for name, begin, end in reversed(spans):
+            if name in changes:
+                new = changes[name]
+                lines[begin:end] = [] if new is None else [_line(name, new)]
+        added = [name for name in changes if name not in {span[0] for span in spans}]
+    else:
+        added = list(changes)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    more = [_line(name, secret) for name in added if (secret := changes[name]) is not None]
+    changed = "".join([*lines, *more])
+    wanted = {**read_secrets(file, text), **changes}
+    if read_secrets(file, changed) != {k: v for k, v in wanted.items() if v is not None}:
+        raise ConfigError(f"{file} has a form that this tool does not change", hint=_HINT)
+    return changed
+
+
+def _composed(text: str) -> yaml.Node | None:
+    try:
+        node: yaml.Node | None = yaml.compose(text, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        # Not chained: the parser's message would quote a line of the secrets.
+        return None
+    return node
+
+
+def _span(root: yaml.MappingNode, number: int) -> tuple[int, int]:
+    """The first line of an entry, and the line after its last."""
+    key, value = root.value[number]
+    if isinstance(value, yaml.ScalarNode) and value.style in (None, "'", '"'):
+        return key.start_mark.line, value.end_mark.line + 1
+    following = root.value[number + 1 :]
+    return key.start_mark.line, following[0][0].start_mark.line if following else 1_000_000
+
+
+def _line(name: str, secret: str) -> str:
+    mark = f"{UNSAFE} " if TEMPLATE.search(secret) else ""
+    return f"{name}: {mark}{json.dumps(secret)}\n"
+
+
 def require_plain(file: Path, text: str) -> None:
     """Refuse values that Ansible would evaluate or not read as secrets; quote no secret.
 

@@ -82,6 +82,9 @@ def _show_index(shipped: Iterable[Page]) -> None:
     groups = {kind: list(some) for kind, some in groupby(shipped, key=lambda one: one.kind)}
     click.echo("Runbooks and guides:\n")
     _list(groups["operations"])
+    if "hardware" in groups:
+        click.echo("\nHardware models:\n")
+        _list(groups["hardware"])
     click.echo("\nBackground:\n")
     _list(groups[""])
     click.echo(

@@ -6,8 +6,7 @@ What must not be here: emptying a node (:mod:`appliance.workflows.node.maintain`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Event
@@ -15,24 +14,19 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import (
     ApplianceError,
-    ClusterError,
     NodeUnreachable,
     PreflightFailed,
     StepNotVerified,
 )
-from appliance.model.node.accepted import accepted_of
 from appliance.model.node.bmc.orders import BmcMachine
 from appliance.model.node.bmc.power import PowerOptions, PowerSeen, refusals, sentence
-from appliance.model.node.drain import Forecast, forecast
-from appliance.model.site import groups
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster.cluster import Cluster, ClusterNode, NoCluster, Unreachable
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.model.state.journal import Run
-from appliance.workflows.node.baselines import read_passports
+from appliance.workflows.node.maintenance.at_once import STOP_SECONDS, at_once
+from appliance.workflows.node.maintenance.surroundings import Surroundings, known_machines
 from appliance.workflows.session.confirmation import is_late, require_as_shown, require_confirmed
 from appliance.workflows.session.recording import Recorder
-from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
     from appliance.model.control.lock import LockVerdict
@@ -40,12 +34,9 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 COMMAND = "node power"
-MOST_AT_ONCE = 64
 # How long a machine whose BMC reports power off may still answer.
 SILENCE_SECONDS = 10.0
 _POLL_SECONDS = 1.0
-# For what is on its way after Ctrl-C: a poll and one answer of a BMC.
-STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -90,8 +81,8 @@ def node_power_status(
     nodes: Sequence[Node], session: Session, driver: BmcDriver
 ) -> tuple[NodePower, ...]:
     """The power of nodes as their BMCs report it. Changes nothing, and never raises."""
-    known, _ = _known(session)
-    return _at_once(nodes, lambda node: _status(node, driver, known.get(node.name)))
+    known, _ = known_machines(session)
+    return at_once(nodes, lambda node, _: _status(node, driver, known.get(node.name)))
 
 
 def node_power(
@@ -123,25 +114,6 @@ def node_power(
     return PowerResult(done, plan.sentences, done=True)
 
 
-def _known(session: Session) -> tuple[Mapping[str, MachineIdentity], str]:
-    """Node -> the machine of its passport; and why there is none to read."""
-    try:
-        passports = read_passports(session.archive)
-    except NodeUnreachable as error:
-        return {}, error.message
-    return {name: passport.machine for name, passport in passports.items()}, ""
-
-
-def _at_once(nodes: Sequence[Node], do: Callable[[Node], NodePower]) -> tuple[NodePower, ...]:
-    """The same of every node, in threads: one BMC that hangs holds nobody up."""
-    pool = ThreadPoolExecutor(max_workers=MOST_AT_ONCE)
-    try:
-        return tuple(pool.map(do, nodes))
-    finally:
-        # After Ctrl-C nobody waits for answers; connections end by their time limit.
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
 def _status(node: Node, driver: BmcDriver, accepted: MachineIdentity | None) -> NodePower:
     try:
         with driver.open(node) as bmc:
@@ -157,38 +129,27 @@ class _Plan:
 
     def __init__(self, request: PowerRequest, session: Session, driver: BmcDriver) -> None:
         self._request, self._session, self._driver = request, session, driver
-        known, self._unread = _known(session)
-        self._states = _at_once(
-            request.nodes, lambda node: _status(node, driver, known.get(node.name))
+        around = Surroundings(*known_machines(session))
+        self._unread, known = around.unread, around.known
+        self._states = at_once(
+            request.nodes, lambda node, _: _status(node, driver, known.get(node.name))
         )
         self._require_answers()
-        forecasts: dict[str, Forecast] = {}
-        self.answers, unknown = True, ""
-        self._members: Mapping[str, ClusterNode] = {}
-        self._is_served = False
         answering = self._answering()
         if request.options.takes_away:
-            forecasts, unknown = self._pods()
-            self.answers = not unknown
+            around.look(request.site, request.nodes, session)
+        self.answers = not around.unknown
         self.seen = tuple(
-            PowerSeen(
-                state.node,
+            around.seen(
+                request.site,
+                request.site.node(state.node),
                 state.machine or BmcMachine(),
-                self._accepted(state.node, known),
-                {name: one for name, one in known.items() if name != state.node},
-                forecasts.get(state.node),
-                unknown,
-                self._serves(request.site.node(state.node)),
                 answering.get(state.node, ""),
             )
             for state in self._states
         )
         self._refuse()
         self.sentences = tuple(sentence(seen, request.options) for seen in self.seen)
-
-    def _accepted(self, name: str, known: Mapping[str, MachineIdentity]) -> MachineIdentity:
-        """The machine of the passport, else the one that the Node object names."""
-        return accepted_of(name, self._members.get(name), known.get(name)).machine
 
     def states(self) -> tuple[NodePower, ...]:
         """The nodes as they were seen."""
@@ -213,40 +174,8 @@ class _Plan:
             for state in self._states
             if state.machine is not None and state.machine.power == "Off"
         ]
-        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-            found = list(pool.map(self._session.power.answers, asked))
+        found = at_once(asked, lambda node, _: self._session.power.answers(node))
         return {node.name: str(node.ip) for node, one in zip(asked, found, strict=True) if one}
-
-    def _pods(self) -> tuple[dict[str, Forecast], str]:
-        """Node -> what maintenance would do; and why nobody knows the pods."""
-        session, site = self._session, self._request.site
-        observed, _ = observe(site, session.nodes, session.cluster)
-        self._is_served = not isinstance(observed.cluster, NoCluster)
-        if isinstance(observed.cluster, Unreachable):
-            return {}, observed.cluster.reason
-        if not isinstance(observed.cluster, Cluster):
-            return {}, ""
-        self._members = observed.cluster.nodes
-        names = [node.name for node in self._request.nodes if node.name in self._members]
-        try:
-            views = session.drain.views(names) if names else {}
-        except (ClusterError, NodeUnreachable) as error:
-            return {}, error.message
-        return {
-            name: forecast(name, view.pods, view.budgets, _without(view.nodes, names, name))
-            for name, view in views.items()
-        }, ""
-
-    def _serves(self, node: Node) -> str:
-        """What the cluster has from a node beside pods; nothing before there is a cluster."""
-        if not self._is_served:
-            return ""
-        nfs = self._request.site.settings.nfs
-        if nfs is not None and str(nfs.server) in (node.name, str(node.ip)):
-            return "it is the NFS server: volumes would hang"
-        if groups.SERVICES in node.groups:
-            return "it serves the registry: no node could pull an image"
-        return ""
 
     def _refuse(self) -> None:
         found = [one for seen in self.seen for one in refusals(seen, self._request.options)]
@@ -273,7 +202,7 @@ class _Plan:
         nodes = [node for node in request.nodes if node.name in names]
         why = [text for text in self.sentences if text.partition(":")[0] in names]
         with recorder.run_step(f"power: {request.options.verb}", names, why):
-            done = self._switch_all(nodes)
+            done = at_once(nodes, self._switch, STOP_SECONDS)
             failed = [one for one in done if one.reason]
             if failed:
                 raise StepNotVerified(
@@ -286,19 +215,6 @@ class _Plan:
                 )
         kept = {one.node: one for one in done}
         return tuple(kept.get(state.node, state) for state in self._states)
-
-    def _switch_all(self, nodes: Sequence[Node]) -> tuple[NodePower, ...]:
-        """Switch all at once. After Ctrl-C no order is sent: the lock is soon another's."""
-        stop, pool = Event(), ThreadPoolExecutor(max_workers=MOST_AT_ONCE)
-        futures = [pool.submit(self._switch, node, stop) for node in nodes]
-        try:
-            return tuple(future.result() for future in futures)
-        except KeyboardInterrupt:
-            stop.set()
-            wait(futures, STOP_SECONDS)
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _switch(self, node: Node, stop: Event) -> NodePower:
         seen = next(one for one in self.seen if one.node == node.name)
@@ -338,16 +254,6 @@ class _Plan:
                     "address: look at its power LED",
                 )
             clock.sleep(_POLL_SECONDS)
-
-
-def _without(
-    nodes: Sequence[ClusterNode], going: Sequence[str], name: str
-) -> tuple[ClusterNode, ...]:
-    """The nodes as they are while the others of the batch are off: none may count on another."""
-    return tuple(
-        replace(one, ready=False) if one.name in going and one.name != name else one
-        for one in nodes
-    )
 
 
 class Unlocked:

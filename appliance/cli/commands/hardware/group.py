@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from appliance.cli.commands.hardware.bios import bios
+from appliance.cli.commands.hardware.bmc_password import bmc_password
 from appliance.cli.commands.hardware.inspect import inspect
 from appliance.cli.commands.hardware.models import list_models, show
 from appliance.cli.commands.hardware.qualify import qualify
@@ -21,3 +23,5 @@ hardware.add_command(show)
 hardware.add_command(inspect)
 hardware.add_command(qualify)
 hardware.add_command(record)
+hardware.add_command(bios)
+hardware.add_command(bmc_password)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,26 +16,36 @@ from appliance.cli.options import Place
 if TYPE_CHECKING:
     from appliance.adapters.hardware.machines import Machines
     from appliance.cli.site_session import SiteSession
+    from appliance.model.node.bmc.bios import Wish
+    from appliance.model.site.settings import Node
+    from appliance.model.state.journal import Run
+    from appliance.workflows.hardware.ports import AccountDriver, BiosDriver, SecretStore
     from appliance.workflows.hardware.qualify import Catalogue
+    from appliance.workflows.session.ports import Observer
+    from appliance.workflows.session.session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def reading_options(command: Command) -> Command:
-    """Add NODE..., ``--by`` and ``--models``."""
-    command = click.option(
+def models_option(command: Command) -> Command:
+    """Add ``--models``."""
+    return click.option(
         "--models",
         type=Place(exists=True, file_okay=False),
         metavar="FOLDER",
         help="Hardware models of this folder, beside those of this version; a name there wins.",
     )(command)
+
+
+def reading_options(command: Command) -> Command:
+    """Add NODE..., ``--by`` and ``--models``."""
     command = click.option(
         "--by",
         type=Words(["probe", "bmc", "both"]),
         default="both",
         show_default=True,
         help="Read over SSH, from the BMC by Redfish, or both where the inventory has a BMC.",
-    )(command)
+    )(models_option(command))
     return click.argument("nodes", metavar="[NODE]...", nargs=-1, shell_complete=node_names)(
         command
     )
@@ -47,6 +58,55 @@ def reader_of(connected: SiteSession) -> Machines:
     from appliance.adapters.site.vault import vault_of
 
     return Machines(connected.site, connected.nodes, RedfishHardware(vault_of(connected.site)))
+
+
+def bios_driver_of(connected: SiteSession) -> BiosDriver:
+    """The BMCs of this site's nodes, and the BIOS settings of their machines."""
+    from appliance.adapters.hardware.redfish_bios import BiosDriver
+    from appliance.adapters.site.vault import vault_of
+
+    return BiosDriver(vault_of(connected.site))
+
+
+def accounts_of(connected: SiteSession) -> tuple[AccountDriver, SecretStore]:
+    """The accounts of this site's BMCs, and the vault that keeps their passwords."""
+    from appliance.adapters.hardware.redfish_accounts import RedfishAccounts
+    from appliance.adapters.site.vault import SiteVault
+
+    vault = SiteVault(connected.site)
+    return RedfishAccounts(vault.read), vault
+
+
+def local_session(connected: SiteSession, display: Observer, run: Run) -> Session:
+    """A session for what is changed on this machine: locked, and recorded, here alone."""
+    from appliance.adapters.control_plane.local_lock import LocalLock
+
+    state = connected.site.state_directory
+    return replace(
+        connected.session(display),
+        lock=LocalLock(state, f"{run.command} {run.id}"),
+        journal=connected.records(),
+    )
+
+
+def wishes_of(nodes: Sequence[Node], catalogue: Catalogue) -> Mapping[str, tuple[Wish, ...]]:
+    """Node -> the BIOS settings that its model's file asks for; none of a stand-in.
+
+    Raises:
+        ConfigError: a node names no model, or one that no file describes.
+    """
+    from appliance.model.node.bmc.bios import Wish
+    from appliance.workflows.hardware.qualify import expectations
+
+    found = {}
+    for name, one in expectations(nodes, catalogue).items():
+        wanted = one.model.wanted
+        found[name] = tuple(
+            Wish(attribute, value, wanted.why.get(attribute, ""))
+            for attribute, value in wanted.bios.items()
+            if not one.model.standin
+        )
+    return found
 
 
 def catalogue_of(models: Path | None) -> Catalogue:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bmc_services import ACCOUNT, Accounts, Bios
+
 RESET = "#ComputerSystem.Reset"
 INSERT = "#VirtualMedia.InsertMedia"
 EJECT = "#VirtualMedia.EjectMedia"
@@ -49,6 +51,17 @@ class Quirks:
         session_requests: after so many requests a session is over.
         etag_needed: a PATCH without If-Match is refused.
         tls_seconds: the handshake begins so late.
+        bios_ignored: settings are kept for the next start, and not taken then.
+        bios_forgotten: an order of settings is accepted and forgotten.
+        bios_hidden: pending settings are not shown.
+        bios_seconds: settings are taken so long after the start.
+        bios_refused: an order of settings is refused with this HTTP status.
+        password_ignored: a new password is accepted, and the old one stays.
+        password_cut: only so many characters of a new password are kept.
+        password_cut_at_login: only so many characters of a password are compared.
+        password_old_works: earlier passwords let in as well.
+        password_must_change: nothing else is let in before the first password is replaced.
+        password_refused: a new password is refused, with it in the message.
     """
 
     power_seconds: float = 0.0
@@ -68,6 +81,17 @@ class Quirks:
     session_requests: int = 0
     etag_needed: bool = False
     tls_seconds: float = 0.0
+    bios_ignored: bool = False
+    bios_forgotten: bool = False
+    bios_hidden: bool = False
+    bios_seconds: float = 0.0
+    bios_refused: int = 0
+    password_ignored: bool = False
+    password_cut: int = 0
+    password_cut_at_login: int = 0
+    password_old_works: bool = False
+    password_must_change: bool = False
+    password_refused: bool = False
 
 
 @dataclass
@@ -108,13 +132,18 @@ class Machine:
         self._sessions: dict[str, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.RLock()
+        self._bios = Bios(self._resources)
+        self.accounts = Accounts("", "")
 
     def get(self, path: str) -> dict[str, Any] | None:
         """A resource as the BMC shows it now; None where it has none."""
         with self._lock:
             if path in self.quirks.hidden or path not in self._resources:
                 return None
+            self._bios.settle(self._clock())
             found = copy.deepcopy(self._resources[path])
+            if self.quirks.bios_hidden and self._bios.settings_of(path):
+                found["Attributes"] = {}
             if RESET in found.get("Actions", {}):
                 found["PowerState"] = self._shown_power(path)
             if INSERT in found.get("Actions", {}) and self.quirks.media_unnamed:
@@ -136,17 +165,41 @@ class Machine:
                 return error(428, "PreconditionRequired")
             if if_match is not None and if_match != self.etag(path):
                 return error(412, "PreconditionFailed")
+            refused = self._services(path, body)
+            if refused is not None:
+                return refused
             boot = body.get("Boot")
             if isinstance(boot, dict) and not self.quirks.boot_ignored:
-                kept = self._resources[path].setdefault("Boot", {})
-                kept.update(boot)
-                if self.quirks.boot_always:
-                    kept["BootSourceOverrideEnabled"] = "Continuous"
-                if self.quirks.boot_stays and kept.get("BootSourceOverrideEnabled") == "Once":
-                    kept["BootSourceOverrideEnabled"] = "Continuous"
+                self._override(path, boot)
             if "Image" in body:
                 return self._insert(path, body) if body["Image"] else self._eject(path)
             return 200, self.get(path) or {}
+
+    def _override(self, path: str, boot: dict[str, Any]) -> None:
+        """Keep an order for the next boot."""
+        kept = self._resources[path].setdefault("Boot", {})
+        kept.update(boot)
+        once = kept.get("BootSourceOverrideEnabled") == "Once"
+        if self.quirks.boot_always or (self.quirks.boot_stays and once):
+            kept["BootSourceOverrideEnabled"] = "Continuous"
+
+    def _services(self, path: str, body: dict[str, Any]) -> Answer | None:
+        """A change of BIOS settings or of a password: how it was refused; None: go on."""
+        quirks, resource = self.quirks, self._resources[path]
+        if self._bios.settings_of(path):
+            if quirks.bios_refused:
+                return error(quirks.bios_refused, "GeneralError")
+            wrong = self._bios.order(path, body, quirks)
+            return error(400, wrong) if wrong else None
+        if str(resource.get("@odata.type", "")).startswith(ACCOUNT) and "Password" in body:
+            if quirks.password_refused:
+                return error(400, f"PropertyValueError: {body['Password']}")
+            if resource.get("UserName") != self.accounts.user:
+                return error(403, "InsufficientPrivilege")
+            rules = self._resources.get("/redfish/v1/AccountService", {})
+            wrong = self.accounts.change(str(body["Password"]), rules, quirks)
+            return error(400, wrong) if wrong else (204, {})
+        return None
 
     def act(self, path: str, body: dict[str, Any]) -> Answer:
         """Carry out the action whose target this is."""
@@ -196,6 +249,7 @@ class Machine:
         images = [one["Image"] for one in self._resources.values() if one.get("Inserted")]
         image = images[0] if images and source in ("Cd", "UsbCd") else None
         self.boots.append((system, source, image))
+        self._bios.start(self.quirks, self._clock())
         resource["PowerState"] = "On"
         if self._hooks.on:
             more = {"BMC_BOOT": source, "BMC_IMAGE": image or ""}
@@ -255,6 +309,11 @@ class Machine:
         gone = {"Image": None, "ImageName": None, "Inserted": False}
         self._resources[path].update(gone, ConnectedVia="NotConnected")
         return 204, {}
+
+    def account(self) -> str:
+        """The path of the account that lets in."""
+        of = (p for p, one in self._resources.items() if one.get("UserName") == self.accounts.user)
+        return next(of, "")
 
     def begin_session(self) -> str:
         """The token of a new session."""

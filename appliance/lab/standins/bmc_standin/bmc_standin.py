@@ -29,7 +29,6 @@ output, in order: port 0 chooses a free one.
 from __future__ import annotations
 
 import base64
-import hmac
 import json
 import re
 import signal
@@ -44,6 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from bmc_machine import SESSIONS, Hooks, Machine, Quirks, error, missing
+from bmc_services import Accounts, with_user
 
 ROOT = "/redfish/v1"
 TREES = Path(__file__).parent / "trees"
@@ -82,8 +82,6 @@ class Bmc:
     """What one server of this program needs."""
 
     machine: Machine
-    user: str
-    password: str
     faults: list[Fault]
 
 
@@ -127,6 +125,8 @@ class Answer(BaseHTTPRequestHandler):
             return
         if not self._is_let_in(path):
             self._send(*error(401, "AccessDenied"), {"WWW-Authenticate": 'Basic realm="bmc"'})
+            return
+        if self._must_change(path):
             return
         bmc.machine.asked.append((self.command, path))
         method = {"GET": self._get, "PATCH": self._patch, "POST": self._post}.get(self.command)
@@ -172,9 +172,25 @@ class Answer(BaseHTTPRequestHandler):
         token = self.headers.get("X-Auth-Token")
         if token is not None:
             return bmc.machine.is_session(token)
-        words = base64.b64encode(f"{bmc.user}:{bmc.password}".encode()).decode()
         given = self.headers.get("Authorization", "")
-        return bmc.machine.quirks.basic and hmac.compare_digest(given, f"Basic {words}")
+        if not bmc.machine.quirks.basic or not given.startswith("Basic "):
+            return False
+        with suppress(ValueError):
+            words = base64.b64decode(given.removeprefix("Basic ")).decode()
+            user, _, password = words.partition(":")
+            return bmc.machine.accounts.lets_in(user, password, bmc.machine.quirks)
+        return False
+
+    def _must_change(self, path: str) -> bool:
+        """Refuse, as DSP0266 says, whatever is no change of the password; whether it was."""
+        machine = self.server.bmc.machine
+        if not machine.accounts.must_change(machine.quirks) or path in ("/redfish", ROOT):
+            return False
+        own = machine.account()
+        if path == own or path.startswith(SESSIONS):
+            return False
+        self._send(*error(403, "PasswordChangeRequired", own))
+        return True
 
     def _get(self, path: str, _body: dict[str, Any]) -> None:
         found = self.server.bmc.machine.get(path)
@@ -194,8 +210,8 @@ class Answer(BaseHTTPRequestHandler):
 
     def _begin_session(self, body: dict[str, Any]) -> None:
         bmc = self.server.bmc
-        given = f"{body.get('UserName')}\n{body.get('Password')}"
-        if not hmac.compare_digest(given.encode(), f"{bmc.user}\n{bmc.password}".encode()):
+        given = str(body.get("UserName")), str(body.get("Password"))
+        if not bmc.machine.accounts.lets_in(*given, bmc.machine.quirks):
             self._send(*error(401, "AccessDenied"))
             return
         token = bmc.machine.begin_session()
@@ -251,12 +267,12 @@ def bmc_of(config: dict[str, Any]) -> Bmc:
         raise ValueError(f"unknown quirks: {sorted(unknown)}")
     hidden = {"hidden": tuple(quirks["hidden"])} if "hidden" in quirks else {}
     machine = Machine(
-        resources_of(document, config.get("changes", {})),
+        with_user(resources_of(document, config.get("changes", {})), config["user"]),
         Quirks(**{**quirks, **hidden}),
         Hooks(config.get("power", ""), list(config.get("on", []))),
     )
-    faults = [Fault(**one) for one in config.get("faults", [])]
-    return Bmc(machine, config["user"], config["password"], faults)
+    machine.accounts = Accounts(config["user"], config["password"])
+    return Bmc(machine, [Fault(**one) for one in config.get("faults", [])])
 
 
 def serve(config: dict[str, Any], folder: Path) -> list[Server]:

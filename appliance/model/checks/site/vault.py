@@ -10,7 +10,7 @@ from typing import Final
 
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.vendor_defaults import ADMIN_PASSWORD, SECRETS
-from appliance.model.node.bmc.report import CA_NAME, PASSWORD_NAME, USER_NAME
+from appliance.model.node.bmc.report import CA_NAME, PASSWORD_NAME, USER_NAME, vault_names
 from appliance.model.site.files.diagnostics import did_you_mean
 from appliance.model.site.files.secrets import (
     EXTERNAL_PASSWORD,
@@ -38,7 +38,8 @@ def vault_warnings(site: Site, held: Collection[str]) -> Iterator[tuple[str, str
         site: whose vault.
         held: the names of the secrets in group_vars/all/vault.yml.
     """
-    for name in sorted(set(held) - KNOWN):
+    of_bmcs = {name for node in site.nodes for name in vault_names(node.name)}
+    for name in sorted(set(held) - KNOWN - of_bmcs):
         yield f"nothing reads {name!r}", did_you_mean(name, KNOWN)
     if CA_KEY.name in held:
         yield (

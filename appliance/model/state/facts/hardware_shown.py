@@ -54,6 +54,21 @@ class Wanted(_Data):
     virtualisation: bool | None = None
     bios: dict[str, str | bool | int] = {}
     """Redfish's name of a BIOS attribute -> its value."""
+    why: dict[str, str] = {}
+    """Name of a rule, or of a BIOS attribute -> why it matters."""
+
+
+class BiosSetting(_Data):
+    """One setting of hardware/bios.yml, as people call it."""
+
+    fact: str
+    """What ``hardware qualify`` calls it."""
+    needed: str | None = None
+    """None: nothing that was read says which value."""
+    gpus_only: bool = False
+    """Whether it matters only where there are GPUs."""
+    why: str
+    source: str | None = None
 
 
 class GpuCard(_Data):

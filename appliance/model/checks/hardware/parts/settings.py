@@ -12,6 +12,7 @@ from appliance.model.checks.hardware.found import Machine
 CLOCK_SECONDS = 5.0
 _PROBE = "inspect it by the probe"
 _BIOS = "set it in the BIOS, save, and start the machine again: appliance docs qualify-hardware"
+_SET = "set it, out of service: appliance hardware bios set NODE; see appliance docs set-the-bios"
 # Settings of a model's file `wanted`: field, name of the fact.
 _RULED = (
     ("iommu", "iommu"),
@@ -85,7 +86,7 @@ def ruled(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
         else:
             found = attributes[name]
             good = type(found) is type(value) and found == value
-            yield judged(fact, _word(value), _word(found), _BIOS, good=good)
+            yield judged(fact, _word(value), _word(found), _SET, good=good)
 
 
 def physical(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
