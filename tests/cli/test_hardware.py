@@ -20,7 +20,7 @@ from appliance.errors import NodeUnreachable
 from appliance.model.node.baseline import Passport
 from appliance.model.site.settings import Node, Site
 from tests import samples
-from tests.unit.hardware.made_up import DATA, MODEL, document
+from tests.unit.hardware.made_up import DATA, MODEL, document, side
 
 Capture = pytest.CaptureFixture[str]
 Answers = dict[str, "dict[str, Any] | str | None"]
@@ -35,8 +35,13 @@ class Nodes:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers, self.scripts = answers, dict[str, str]()
         self.archive = ""
+        self.streams, self.sides = dict[str, str](), dict[str, dict[str, Any]]()
 
     def run_as_root(self, node: Node, script: str, **_: Any) -> Answer:
+        if "--stream" in script:
+            self.streams[node.name] = script
+            role = "serve" if '"role":"serve"' in script else "connect"
+            return Answer(0, json.dumps(side(role, **self.sides.get(node.name, {}))), "")
         if "--hardware" not in script:
             return Answer(0, self.archive, "")
         self.scripts[node.name] = script
@@ -180,8 +185,31 @@ def test_the_report_has_a_page_for_each_node_and_nothing_from_outside(
 def test_without_trials_nothing_is_written_on_a_node(
     appliance: Callable[..., int], rack: Rack
 ) -> None:
-    assert appliance("qualify", "w1", MODELS, "--no-trials") == 0
+    assert appliance("qualify", MODELS, "--no-trials") == 0
     assert "--hardware none" in rack.nodes.scripts["w1"]
+    assert rack.nodes.streams == {}
+
+
+def test_a_slow_network_is_one_machines_fault(
+    appliance: Callable[..., int], rack: Rack, capsys: Capture
+) -> None:
+    rack.nodes.sides["w2"] = {"sent_seconds": 8.0}
+    assert appliance("qualify", MODELS) == 5
+    said = capsys.readouterr()
+    assert "w2: network:w1: found 4.29 Gb/s there, 17.2 Gb/s back, expected at least 12" in said.err
+    assert "- w1" not in said.err
+    assert appliance("qualify", MODELS, "-o", "json") == 5
+    nodes = {one["node"]: one for one in json.loads(capsys.readouterr().out)["nodes"]}
+    assert [one["sent_mbps"] for one in nodes["w2"]["streams"]] == [4295, 4295]
+
+
+@pytest.mark.parametrize(("more", "word"), [((), "false"), (("--allow-pods",), "true")])
+def test_pods_are_disturbed_only_when_that_is_asked_for(
+    appliance: Callable[..., int], rack: Rack, more: tuple[str, ...], word: str
+) -> None:
+    assert appliance("qualify", MODELS, *more) == 0
+    assert f'"among_pods":{word}' in rack.nodes.streams["w1"]
+    assert ("--hardware fsync,memory,pods" in rack.nodes.scripts["w1"]) is bool(more)
 
 
 def test_inspect_shows_facts_and_reasons(

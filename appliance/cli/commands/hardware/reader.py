@@ -14,6 +14,7 @@ from appliance.cli.options import Place
 
 if TYPE_CHECKING:
     from appliance.adapters.hardware.machines import Machines
+    from appliance.adapters.hardware.streams import Streams
     from appliance.cli.site_session import SiteSession
     from appliance.workflows.hardware.qualify import Catalogue
 
@@ -47,6 +48,13 @@ def reader_of(connected: SiteSession) -> Machines:
     from appliance.adapters.site.vault import vault_of
 
     return Machines(connected.site, connected.nodes, RedfishHardware(vault_of(connected.site)))
+
+
+def streams_of(connected: SiteSession, *, among_pods: bool) -> Streams:
+    """What measures the network between this site's nodes."""
+    from appliance.adapters.hardware.streams import Streams
+
+    return Streams(connected.site, connected.nodes, among_pods=among_pods)
 
 
 def catalogue_of(models: Path | None) -> Catalogue:
