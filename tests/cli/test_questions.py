@@ -35,6 +35,7 @@ from tests.cli.question_rack import (
     has_an_older_gpu_operator,
     has_an_older_runai,
     in_maintenance,
+    is_empty,
     is_off,
     lacks_updates,
     loose,
@@ -55,6 +56,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
     ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
+    ("hardware", "burn-in"): (("w2", "--hours", "8"), is_empty, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "image"): (
@@ -80,6 +82,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("runai", "upgrade"): (("README.md",), has_an_older_runai, False),
 }
 NAMES_NODES = {
+    ("hardware", "burn-in"),
     ("node", "power", "cycle"), ("node", "power", "off"), ("node", "power", "on"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install"),
 }  # fmt: skip

@@ -20,6 +20,7 @@ CHANGING = {
     ("cluster", "certificates", "renew"): (),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
+    ("hardware", "burn-in"): ("--hours", "8"),
     ("node", "image"): ("gpu1", "--iso", "README.md", "--address", "127.0.0.1"),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),

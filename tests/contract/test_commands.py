@@ -21,7 +21,7 @@ VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt", "packages"},
     "lab": {"up", "down", "status", "shell"},
     "bundle": {"build", "sign", "verify", "show", "have", "join"},
-    "hardware": {"list", "show", "inspect", "qualify", "record"},
+    "hardware": {"list", "show", "inspect", "qualify", "record", "burn-in"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
         "ssh", "logs", "patch", "power",
@@ -44,7 +44,7 @@ CHANGING = {
     ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
     ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
-    ("node", "image"), ("rack", "down"), ("rack", "up"),
+    ("node", "image"), ("rack", "down"), ("rack", "up"), ("hardware", "burn-in"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

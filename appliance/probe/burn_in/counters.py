@@ -13,6 +13,7 @@ from ..inspection.stream import counters as of_interface
 from ..source import Source
 
 MOST_NAMES = 256
+LARGEST = (1 << 60) - 1
 HWMON, CPUS, NET = "/sys/class/hwmon", "/sys/devices/system/cpu", "/sys/class/net"
 GPU_FIELDS = (
     "index,temperature.gpu,ecc.errors.uncorrected.volatile.total,"
@@ -58,6 +59,7 @@ def sample(source: Source) -> Sample:
             part(source, found, heat)
         except (OSError, ValueError) as error:
             source.note(str(error))
+    found = {name: min(value, LARGEST) for name, value in found.items()}
     return Sample(_first(found), _first(heat))
 
 

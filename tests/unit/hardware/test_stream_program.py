@@ -77,7 +77,7 @@ def test_somebody_else_gets_nothing_and_disturbs_nothing(archive: Path) -> None:
     assert ended(serving).foreign == 1
 
 
-def test_nobody_listens(archive: Path) -> None:
+def test_a_port_that_is_closed_is_told(archive: Path) -> None:
     assert ended(begun(archive, "connect", free_port())).reason == "Connection refused"
 
 

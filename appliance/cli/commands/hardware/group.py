@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from appliance.cli.commands.hardware.burn_in import burn_in
 from appliance.cli.commands.hardware.inspect import inspect
 from appliance.cli.commands.hardware.models import list_models, show
 from appliance.cli.commands.hardware.qualify import qualify
@@ -13,7 +14,7 @@ from appliance.cli.help.typos import Nouns
 
 @click.group(cls=Nouns)
 def hardware() -> None:
-    """Inspect and qualify hardware of nodes; show the known models."""
+    """Inspect, qualify and burn in hardware of nodes; show the known models."""
 
 
 hardware.add_command(list_models)
@@ -21,3 +22,4 @@ hardware.add_command(show)
 hardware.add_command(inspect)
 hardware.add_command(qualify)
 hardware.add_command(record)
+hardware.add_command(burn_in)
