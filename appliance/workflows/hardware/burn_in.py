@@ -22,7 +22,7 @@ from appliance.model.checks.hardware.trials.burn_in import (
     record_of,
     ring,
 )
-from appliance.model.checks.hardware.trials.burn_in_judged import span
+from appliance.model.checks.hardware.trials.burn_in_judged import GIB, span
 from appliance.model.checks.hardware.trials.burn_in_refused import refusals
 from appliance.model.node.drain import moving
 from appliance.model.state.cluster.cluster import Cluster
@@ -55,6 +55,7 @@ class BurnInRequest:
 
     Attributes:
         hours: how long; None: nothing is started.
+        memory_gib: at most, on each node; None: half of what is free.
         again: also where a burn-in is recorded on the node; that record is replaced.
         end: stop what runs.
     """
@@ -63,6 +64,7 @@ class BurnInRequest:
     nodes: tuple[Node, ...]
     run: Run
     hours: float | None = None
+    memory_gib: float | None = None
     again: bool = False
     end: bool = False
     dry_run: bool = False
@@ -151,10 +153,13 @@ def _sentence(request: BurnInRequest, node: Node, look: Look | str) -> str:
         took = span(look.state.seconds) if isinstance(look, Look) and look.state else "?"
         return f"{node.name}: end the burn-in, after {took}"
     length = span((request.hours or 0) * 3600)
+    memory = "half of the free memory"
+    if request.memory_gib is not None:
+        memory = f"at most {request.memory_gib:g} GiB of memory"
     known = " again" if isinstance(look, Look) and look.state is not None else ""
     return (
-        f"{node.name}: burn in{known} for {length}: processors, half of the free memory, a file "
-        "of at most 2 GiB, the network; the node is slow meanwhile"
+        f"{node.name}: burn in{known} for {length}: processors, {memory}, a file of at most "
+        "2 GiB, the network; the node is slow meanwhile"
     )
 
 
@@ -204,12 +209,15 @@ def _commands(
         return dict.fromkeys(_names(todo), command("end"))
     addresses, word = [node.ip for node in todo], secrets.token_hex(16)
     by, seconds = (request.run.id, f"{request.run.operator}@{request.run.host}"), request.hours or 0
+    memory = request.memory_gib
+    bounds = {} if memory is None else {"most_memory": int(memory * GIB)}
     return {
         node.name: command(
             "start",
             {
                 **order(by, seconds * 3600, node.ip, ring(addresses, number), word),
                 "maintained": node.name in maintained,
+                **bounds,
             },
         )
         for number, node in enumerate(todo)

@@ -123,6 +123,13 @@ def test_one_node_alone_has_no_network() -> None:
     assert "serves" not in bench.burning.orders["w1"]
 
 
+def test_the_memory_can_be_bounded() -> None:
+    bench = Bench()
+    done = bench.burn("w1", hours=1.0, memory_gib=0.5)
+    assert "at most 0.5 GiB of memory" in done.planned[0]
+    assert bench.burning.orders["w1"]["most_memory"] == 1 << 29
+
+
 def test_a_dry_run_and_a_no_start_nothing() -> None:
     bench = Bench()
     done = bench.burn(hours=8.0, dry_run=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +36,12 @@ EVERY_SECONDS = 60.0
     type=click.FloatRange(0.0, MOST_HOURS, min_open=True),
     help="Start where none is recorded, and let it run this long; at most 72.",
 )
+@click.option(
+    "--memory",
+    type=click.FloatRange(0.0, min_open=True),
+    metavar="GIB",
+    help="With --hours: at most this much memory of each node. Default: half of what is free.",
+)
 @click.option("--again", is_flag=True, help="With --hours: also where one is recorded already.")
 @click.option("--end", is_flag=True, help="Stop what runs; what was counted is kept.")
 @click.option("--watch", is_flag=True, help="Stay, and look each minute until all have ended.")
@@ -49,6 +55,7 @@ def burn_in(
     app: Application,
     nodes: tuple[str, ...],
     hours: float | None,
+    memory: float | None,
     again: bool,
     end: bool,
     watch: bool,
@@ -73,11 +80,13 @@ def burn_in(
     from appliance.workflows.hardware import burn_in as workflow
     from appliance.workflows.hardware.qualify import asked_nodes
 
-    _require_one_meaning(hours, again=again, end=end)
+    _require_one_meaning(hours, end=end, more={"--again": again, "--memory": memory is not None})
     connected = app.connect(site)
     asked = tuple(asked_nodes(connected.site, nodes))
     run = connected.run(workflow.COMMAND)
-    request = workflow.BurnInRequest(connected.site, asked, run, hours, again, end, dry_run)
+    request = workflow.BurnInRequest(
+        connected.site, asked, run, hours, memory, again=again, end=end, dry_run=dry_run
+    )
     burn_ins = burn_ins_of(connected)
 
     def confirm(said: Sequence[str]) -> bool:
@@ -100,11 +109,11 @@ def burn_in(
     _require_pass(found)
 
 
-def _require_one_meaning(hours: float | None, *, again: bool, end: bool) -> None:
+def _require_one_meaning(hours: float | None, *, end: bool, more: Mapping[str, bool]) -> None:
     if hours is not None and end:
         raise click.UsageError("--hours and --end exclude each other")
-    if again and hours is None:
-        raise click.UsageError("--again needs --hours")
+    for name in (name for name, given in more.items() if given and hours is None):
+        raise click.UsageError(f"{name} needs --hours")
 
 
 def _running(found: BurnInResult) -> list[str]:
