@@ -44,7 +44,7 @@ def started(lab: LabSite, hours: str, *more: str) -> None:
 
 def nothing_is_left(lab: LabSite) -> None:
     assert lab.shell("w1", f"systemctl is-active {UNIT}", check=False).strip() == "inactive"
-    assert lab.shell("w1", f"pgrep -f 'burn-in/[p]robe.pyz'", check=False) == ""
+    assert lab.shell("w1", "pgrep -f 'burn-in/[p]robe.pyz'", check=False) == ""
     assert lab.shell("w1", f"ss -Hltn sport = :{PORT}") == ""
 
 

@@ -121,7 +121,8 @@ class BurnIn:
 
     def _missing(self) -> None:
         """Workers that ended by themselves: the kernel killed them, or they failed."""
-        while self._running:
+        # systemd ends them all at once.
+        while self._running and not self._stopped:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return

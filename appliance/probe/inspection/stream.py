@@ -25,9 +25,9 @@ KIND = "stream"
 BLOCK = 1 << 20
 # The first byte of a block.
 MORE, LAST = 1, 0
-CONNECT_SECONDS = 5.0
-# Until the partner comes, whose login may be slower.
-WAIT_SECONDS = 20.0
+# Until the partner listens, and until it comes: its login and its Python may be slower.
+CONNECT_SECONDS = 10.0
+WAIT_SECONDS = 25.0
 GRACE_SECONDS = 10.0
 SILENT_SECONDS = 6.0
 # linux/tcp.h: tcpi_snd_mss and tcpi_total_retrans of struct tcp_info.
@@ -46,6 +46,7 @@ class Order(NamedTuple):
         seconds: of each direction.
         most: bytes of each direction.
         among_pods: whether it may run on a node that carries pods.
+        patience: seconds until a partner that refuses counts as closed.
     """
 
     role: str
@@ -56,6 +57,7 @@ class Order(NamedTuple):
     seconds: float
     most: int
     among_pods: bool = False
+    patience: float = CONNECT_SECONDS
 
 
 def run(source: Source, text: str) -> Dict[str, Any]:
@@ -128,7 +130,7 @@ def _is_partner(connection: socket.socket, word: str) -> bool:
 
 def connect(order: Order) -> Dict[str, Any]:
     """Connect to the partner, which may not listen yet: send, then receive."""
-    ends = time.monotonic() + CONNECT_SECONDS
+    ends = time.monotonic() + order.patience
     while True:
         connection = _socket(order.own)
         try:

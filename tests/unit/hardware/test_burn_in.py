@@ -26,7 +26,7 @@ from tests import samples
 from tests.fake_documents import FakeDocuments
 from tests.fakes import FakeArchive, FakeClock, FakeJournal, FakeRack, run
 from tests.sessions import fake_session
-from tests.unit.hardware.burning import Burning
+from tests.unit.hardware.burning import Burning, state
 from tests.unit.life.rack import FakeDrain
 from tests.unit.life.test_drain import pod
 
@@ -136,6 +136,10 @@ def test_a_dry_run_and_a_no_start_nothing() -> None:
     assert [text.partition(":")[0] for text in done.planned] == [*NAMES]
     assert not done.done
     assert bench.burning.orders == {}
+    bench.burning.states["w1"] = state()
+    bench.burn(hours=8.0, dry_run=True)
+    assert bench.documents.texts == {}
+    del bench.burning.states["w1"]
     bench.answer = False
     bench.refused(Refused)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from appliance.model.checks.hardware.found import NotHardware
 from appliance.model.checks.hardware.page import page
 from appliance.model.checks.hardware.reading import Reading, qualifications
+from appliance.model.checks.hardware.record import plain
 from appliance.model.checks.hardware.trials.burn_in import (
     BurnInRecord,
     Look,
@@ -25,9 +26,11 @@ from appliance.model.checks.hardware.trials.burn_in import (
     ring,
 )
 from appliance.model.checks.hardware.trials.burn_in_judged import burn_in
+from appliance.model.checks.hardware.trials.stream import Stream, read_side
 from appliance.model.state.facts.identity import MachineIdentity, identity
+from tests import golden
 from tests.unit.hardware.burning import look, record, state
-from tests.unit.hardware.made_up import DATA, expectation, machine
+from tests.unit.hardware.made_up import DATA, expectation, machine, side
 
 CASES = yaml.safe_load((DATA / "burn_in_cases.yml").read_text(encoding="utf-8"))
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -62,6 +65,24 @@ def test_a_report_of_the_machine_shows_its_burn_in() -> None:
     assert "coretemp.hwmon3.Package id 0</td><td>71" in text
     (bare,) = qualifications({"w1": Reading(machine())}, {"w1": expectation()})
     assert "none is recorded" in page("rack", [bare], "USER@HOST", "now", "9.9.9")
+
+
+def test_the_signed_report_shows_streams_and_burn_in_as_it_always_did() -> None:
+    sides = {name: read_side(json.dumps(side(role)))
+             for name, role in (("w1", "connect"), ("w2", "serve"))}  # fmt: skip
+    cut = {"w1": read_side(json.dumps(side(reason="no answer", sent_bytes=None))),
+           "w3": "no answer on port 22"}  # fmt: skip
+    found = qualifications(
+        {name: Reading(machine({"identity.serial": f"SN-{name}"})) for name in ("w1", "w2", "w3")},
+        dict.fromkeys(("w1", "w2", "w3"), expectation()),
+        (Stream("w1", "w2", sides), Stream("w1", "w3", cut)),
+        {"w1": record({"counters/ecc.corrected": [3, 5], "log": ["<b>hostile</b>"]})},
+    )
+    text = page("rack", found[:1], "USER@HOST", "2026-01-02T09:00:00+00:00", "9.9.9")
+    assert "&lt;b&gt;hostile" in text
+    golden.agree("hardware/report", "streams and a burn-in", text.replace("</tr>", "</tr>\n"))
+    told = json.dumps([plain(one) for one in found[:1]], indent=1)
+    golden.agree("hardware/report", "the same as JSON", told)
 
 
 @pytest.mark.parametrize(

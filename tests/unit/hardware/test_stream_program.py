@@ -78,7 +78,9 @@ def test_somebody_else_gets_nothing_and_disturbs_nothing(archive: Path) -> None:
 
 
 def test_a_port_that_is_closed_is_told(archive: Path) -> None:
-    assert ended(begun(archive, "connect", free_port())).reason == "Connection refused"
+    assert (
+        ended(begun(archive, "connect", free_port(), patience=0.3)).reason == "Connection refused"
+    )
 
 
 def test_a_partner_that_sends_too_much_is_cut_off(archive: Path) -> None:

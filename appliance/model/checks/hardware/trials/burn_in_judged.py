@@ -45,7 +45,7 @@ def _time(record: BurnInRecord) -> Finding:
         action = f"read journalctl -u {UNIT} on the node; then {_AGAIN}"
         return failed(fact, expected, f"its unit was ended after {took}", action)
     if record.status == "running":
-        return unknown(fact, expected, f"it runs since {took}", "wait, then look again")
+        return unknown(fact, expected, f"it has run for {took}", "wait, then look again")
     if record.status == "unknown":
         return unknown(fact, expected, "systemd does not tell whether it runs", "look again")
     if one.ended == "done" and one.seconds >= one.wanted_seconds:
