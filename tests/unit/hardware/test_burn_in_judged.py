@@ -70,7 +70,7 @@ def test_a_report_of_the_machine_shows_its_burn_in() -> None:
 def test_the_signed_report_shows_streams_and_burn_in_as_it_always_did() -> None:
     sides = {name: read_side(json.dumps(side(role)))
              for name, role in (("w1", "connect"), ("w2", "serve"))}  # fmt: skip
-    cut = {"w1": read_side(json.dumps(side(reason="no answer", sent_bytes=None))),
+    cut: dict[str, Any] = {"w1": read_side(json.dumps(side(reason="no answer", sent_bytes=None))),
            "w3": "no answer on port 22"}  # fmt: skip
     found = qualifications(
         {name: Reading(machine({"identity.serial": f"SN-{name}"})) for name in ("w1", "w2", "w3")},
