@@ -106,7 +106,10 @@ class Control:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise OSError("another command starts a burn-in right now") from None
-            if self.is_running() is not False:
+            running = self.is_running()
+            if running is None:
+                raise OSError("systemd does not tell whether a burn-in runs already")
+            if running:
                 raise OSError("a burn-in runs on this node already")
             self._prepare(order)
             self._launch(order)

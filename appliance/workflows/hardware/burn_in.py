@@ -270,7 +270,7 @@ def _collected(
             before = record_of(session.documents.read(document))
             if before is not None and before == record.model_copy(update={"at": before.at}):
                 record = before
-            elif not request.dry_run:
+            if not request.dry_run:
                 session.documents.keep(document, record.text())
                 kept[name] = record
         found.append(NodeBurnIn(name, record))

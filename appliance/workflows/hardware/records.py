@@ -61,12 +61,11 @@ def keep_burn_ins(records: Mapping[str, BurnInRecord], archive: Archive) -> tupl
         passports = read_passports(archive)
     except NodeUnreachable as error:
         return (f"records of burn-ins are kept on this machine alone: {error.message}",)
-    return tuple(
-        missed
-        for node, record in records.items()
-        if node in passports
-        for missed in _put_burn_in(archive, passports[node], record)
-    )
+    found: list[str] = []
+    for node, record in records.items():
+        if node in passports:
+            found += _put_burn_in(archive, passports[node], record)
+    return tuple(found)
 
 
 def carry_over(
@@ -87,16 +86,18 @@ def carry_over(
         As :func:`keep_with_passports`; a record of another machine is left out silently.
     """
     here = {node: text for node in nodes if (text := documents.read(document_of(node)))}
+    burnt_in = _burn_ins(here, documents)
+    if not here:
+        return ()
     try:
         there, passports = set(archive.names(FOLDER)), read_passports(archive)
-        burnt_in = _burn_ins(nodes, passports, documents)
         known = set(archive.names(BURN_INS)) if burnt_in else set()
     except NodeUnreachable as error:
         return (f"records of qualifications were not copied: {error.message}",)
     burn_ins = tuple(
         missed
         for node, (document, record) in burnt_in.items()
-        if document not in known
+        if document not in known and node in passports
         for missed in _put_burn_in(archive, passports[node], record)
     )
     return burn_ins + tuple(
@@ -110,13 +111,13 @@ def carry_over(
 
 
 def _burn_ins(
-    nodes: Collection[str], passports: Mapping[str, Passport], documents: Documents
+    qualified: Mapping[str, str], documents: Documents
 ) -> Mapping[str, tuple[str, BurnInRecord]]:
-    """Node -> the name and the record of its machine's burn-in on this machine."""
+    """Node -> the name and the record of the burn-in of the machine that was qualified there."""
     names = {
-        node: burn_in.document_of(passports[node].machine, node)
-        for node in nodes
-        if node in passports
+        node: burn_in.document_of(kept.machine, node)
+        for node, text in qualified.items()
+        if (kept := kept_of(text, node)) is not None
     }
     return {
         node: (name, record)
@@ -150,7 +151,9 @@ def _put_burn_in(archive: Archive, passport: Passport, record: BurnInRecord) -> 
         return
     name = burn_in.document_of(machine.machine, passport.node)
     try:
-        yield from (f"{alone}: {one}" for one in archive.put(name, record.text()))
+        # A look at what has not changed writes nothing.
+        if archive.get(name) != record.text():
+            yield from (f"{alone}: {one}" for one in archive.put(name, record.text()))
     except NodeUnreachable as error:
         yield f"{alone}: {error.message}"
 

@@ -249,6 +249,8 @@ def test_a_systemd_that_hangs_is_no_answer(control: Control) -> None:
 
     control._run = hang
     assert control.look()["running"] is None
+    with pytest.raises(OSError, match="does not tell whether"):
+        control.start(order_of(ORDER))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "[" * 99_999, '{"a":"' + "x" * 300_000 + '"}'])
