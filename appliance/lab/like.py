@@ -52,9 +52,9 @@ def like_lab(name: str, subnet: IPv4Network, like: Likeness) -> Lab:
     return Lab(name, subnet, tuple(nodes))
 
 
-def like_extras(like: Likeness, *, vendor_bundle: bool = False) -> LabExtras:
+def like_extras(like: Likeness, *, runai: str = "") -> LabExtras:
     """What the lab has besides a cluster."""
-    return LabExtras(max(like.gpus.values(), default=0), vendor_bundle=vendor_bundle)
+    return LabExtras(max(like.gpus.values(), default=0), runai=runai)
 
 
 def like_site(
@@ -72,7 +72,7 @@ def like_site(
     for node in like.nodes:
         for group in node.groups:
             groups[group] = (*groups.get(group, ()), node.name)
-    if extras.vendor_bundle and "system_nodes" not in groups and "system_nodes" in made.groups:
+    if extras.runai and "system_nodes" not in groups and "system_nodes" in made.groups:
         groups["system_nodes"] = made.groups["system_nodes"]
     kubernetes: Mapping[str, Any] = made.settings["kubernetes"]
     settings = {

@@ -17,10 +17,10 @@ from appliance.lab.site.site import (
     KEY,
     NOTHING_ELSE,
     STATE,
-    VENDOR_BUNDLE,
     LabExtras,
     LabSite,
     lab_site,
+    vendor_bundle,
 )
 from appliance.model.programs import Program, Use, missing_programs, packages_for, used_by
 from appliance.model.rehearsal.likeness import Likeness
@@ -64,7 +64,7 @@ class LabUpRequest:
     def builds(self) -> tuple[str, ...]:
         """What to build first; the vendor's bundle is part of the site even with bare nodes."""
         bundle = (BUNDLE,) if self.install and not self.bundle_is_there else ()
-        return (*bundle, VENDORS) if self.extras.vendor_bundle else bundle
+        return (*bundle, VENDORS) if self.extras.runai else bundle
 
     @property
     def uses(self) -> frozenset[Use]:
@@ -109,7 +109,7 @@ class LabUpPorts:
         plays: local playbooks.
         sites: site directories.
         build_bundle: builds the bundle at the request's path.
-        build_vendor_bundle: builds Run:ai's stand-in at this path.
+        build_vendor_bundle: builds Run:ai's stand-in of a version at this path.
         install: installs the appliance on the site's nodes.
         make_alike: makes hand-made settings of the other site on the nodes.
         confirm: asks before this machine is changed.
@@ -122,7 +122,7 @@ class LabUpPorts:
     plays: LabPlays
     sites: LabSites
     build_bundle: Callable[[], None]
-    build_vendor_bundle: Callable[[Path], None]
+    build_vendor_bundle: Callable[[str, Path], None]
     install: Callable[[], None]
     confirm: Callable[[LabUpPlan], bool]
     note: Callable[[str], None]
@@ -308,7 +308,8 @@ def _bundles(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> N
             ports.build_bundle()
     if VENDORS in request.builds:
         with _timed(result, VENDORS, ports):
-            ports.build_vendor_bundle(request.site_directory.resolve() / STATE / VENDOR_BUNDLE)
+            path = request.site_directory.resolve() / STATE / vendor_bundle(request.extras.runai)
+            ports.build_vendor_bundle(request.extras.runai, path)
 
 
 def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> None:

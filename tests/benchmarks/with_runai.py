@@ -14,7 +14,7 @@ from appliance.adapters.site.files import load_site
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from appliance.cli.app import Application
 from appliance.cli.commands.lab.group import GPUS_OF_RUNAI
-from appliance.lab.site.site import VENDOR_BUNDLE
+from appliance.lab.site.site import RUNAI_VERSION, vendor_bundle
 from appliance.model.bundle.release.runai_versions import LINES
 from appliance.model.components.gpu.operator import operator_values
 from appliance.model.site.groups import GPU_WORKERS, SYSTEM_NODES
@@ -43,7 +43,7 @@ def ready_cluster(lab: Lab) -> tuple[Path, list[str]]:
     words = ("--site", str(directory), "--bundle", str(lab.bundle), "--yes")
     measure(appliance("install", *words, "--until", "workers"))
     # It is read once, and remembered: by the floor's author, too.
-    measure(appliance("runai", "inspect", str(directory / ".appliance" / VENDOR_BUNDLE)))
+    measure(appliance("runai", "inspect", str(known_bundle(directory))))
     return directory, appliance("install", *words)
 
 
@@ -91,12 +91,17 @@ def registry_again(directory: Path, command: list[str]) -> Result:
     }
 
 
+def known_bundle(directory: Path) -> Path:
+    """The vendor bundle of the lab's site."""
+    return directory / ".appliance" / vendor_bundle(RUNAI_VERSION)
+
+
 def streamed(directory: Path, command: list[str], size: int = LARGE) -> Result:
     """A vendor bundle of 20 GB goes to its node: read, streamed, compared, unpacked, prepared."""
-    known = directory / ".appliance" / VENDOR_BUNDLE
+    known = known_bundle(directory)
     large = known.with_name(f"large-{known.name}")
     receiver = load_site(directory).services_node.name
-    with padded(known, large, size), sparse_receiver(receiver), vendor_bundle(directory, large):
+    with padded(known, large, size), sparse_receiver(receiver), with_bundle(directory, large):
         done = measure([*command, "--only", "runai"], whole=True)
     return {
         "stream_gb": size / 1e9,
@@ -128,7 +133,7 @@ def sparse_receiver(node: str) -> Iterator[None]:
 
 
 @contextmanager
-def vendor_bundle(directory: Path, path: Path) -> Iterator[None]:
+def with_bundle(directory: Path, path: Path) -> Iterator[None]:
     """The site with another vendor bundle."""
     settings = directory / "group_vars/all/site.yml"
     before = settings.read_text()

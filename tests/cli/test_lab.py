@@ -97,7 +97,15 @@ def test_a_shell_without_podman_says_how_to_start_a_lab(
 
 
 @pytest.mark.parametrize(
-    "words", [["--control-planes", "2"], ["--workers", "-1"], ["--no-such-option"]]
+    "words",
+    [
+        ["--control-planes", "2"],
+        ["--workers", "-1"],
+        ["--no-such-option"],
+        ["--runai-version", "2.7.1"],
+        ["--with", "runai", "--runai-version", "2.13.1"],
+        ["--with", "runai", "--runai-version", "../2.7.1"],
+    ],
 )
 def test_impossible_options_are_usage_errors(words: list[str]) -> None:
     assert CliRunner().invoke(cli, ["lab", "up", *words]).exit_code == 2

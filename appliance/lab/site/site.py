@@ -6,6 +6,7 @@ a lab. What must not be here: writing the files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from appliance.lab.gpus import sliced
 from appliance.lab.layout import HARDWARE, NODE_USER, POD_CIDR, SERVICE_CIDR, Lab
+from appliance.model.bundle.release.runai_versions import LINES, minor_of
 
 REGISTRY_PORT, ARTIFACTS_PORT = 5000, 9443
 STATE = Path(".appliance")
@@ -23,9 +25,7 @@ VIRTUAL_ADDRESS_OFFSET = 10
 ADMIN_PASSWORD = "Rehearsal-1"  # noqa: S105 - no secret: it is on this page
 # The number of slices per GPU of the last worker, for fractions; the others offer whole GPUs.
 SLICES = 4
-VENDOR_VERSION = "2.7.14"
-# Below the site's state directory.
-VENDOR_BUNDLE = Path("vendor", f"runai-{VENDOR_VERSION}.tar")
+RUNAI_VERSION = "2.7.14"
 
 # kubeadm's SystemVerification needs the kernel's configuration from /lib/modules, which a container
 # does not have; binaries built with Go 1.25 or later fail HTTPProxyCIDR, since Go rejects the URL
@@ -68,15 +68,27 @@ class LabExtras:
     Attributes:
         gpus: GPUs per worker; without GPUs the workers are CPU workers.
         storage: whether it has shared storage; Run:ai implies it.
-        vendor_bundle: whether Run:ai's stand-in is installed.
+        runai: the version of Run:ai whose stand-in is installed; empty: none.
     """
 
     gpus: int = 0
     storage: bool = False
-    vendor_bundle: bool = False
+    runai: str = ""
 
 
 NOTHING_ELSE = LabExtras()
+
+
+def is_played(version: str) -> bool:
+    """Whether a lab can have Run:ai's stand-in of a version, such as ``2.7.14``."""
+    line = LINES.get(minor_of(version) or (0, 0))
+    written = re.fullmatch(r"\d{1,3}(\.\d{1,3}){2}", version, re.ASCII)
+    return written is not None and line is not None and not line.lacks
+
+
+def vendor_bundle(version: str) -> Path:
+    """Where Run:ai's stand-in of a version is, below the site's state directory."""
+    return Path("vendor", f"runai-{version}.tar")
 
 
 def lab_site(
@@ -105,13 +117,13 @@ def lab_site(
     if extras.gpus:
         settings["gpu"] = {"driver": "container"}
     secrets = {}
-    if extras.vendor_bundle and workers:
+    if extras.runai and workers:
         groups["system_nodes"] = workers[:1]
         if extras.gpus and len(workers) > 1:
             settings["gpu"] |= {"time_slicing": sliced(SLICES, workers[-1])}
-        settings |= _runai(lab, private_key.parents[1] / VENDOR_BUNDLE)
+        settings |= _runai(lab, private_key.parents[1] / vendor_bundle(extras.runai))
         secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
-    if extras.storage or extras.vendor_bundle:
+    if extras.storage or extras.runai:
         settings["nfs"] = {"server": lab.services.name, **NFS}
         settings["role_overrides"] |= NFS_OVERRIDES
     return LabSite(
@@ -125,12 +137,12 @@ def lab_site(
     )
 
 
-def _runai(lab: Lab, vendor_bundle: Path) -> dict[str, Any]:
+def _runai(lab: Lab, bundle: Path) -> dict[str, Any]:
     """A DNS server and the vendor's software; thresholds that a lab can meet."""
     return {
         "system_nodes_shared": True,
         "runai": {
-            "vendor_bundle": str(vendor_bundle),
+            "vendor_bundle": str(bundle),
             "own_dns": True,
             "cluster_name": lab.name,
             "minimum_free_gb": 1,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import ssl
 import time
-import urllib.parse
-import urllib.request
 from typing import Any
 
 import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.runai.backend import REALM, domain, from_host
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.hiding_places import CANARIES, PLACES, World, found_in
 from tests.lab.runai.known_secrets import secrets_of
@@ -23,44 +21,6 @@ from tests.lab.support.cluster import KUBECTL, busybox, kubectl
 pytestmark = pytest.mark.lab
 
 GANG = "pod-group.scheduling.sigs.k8s.io"
-REALM = "/auth/realms/runai"
-
-
-def domain(lab: LabSite) -> str:
-    return f"runai.{lab.name}.test"
-
-
-def from_host(
-    lab: LabSite, path: str, form: dict[str, str] | None = None, token: str = ""
-) -> bytes:
-    """Ask the backend at its name, over TLS; the host is told the address, it has no DNS."""
-    text = lab.shell("cp1", "cat /etc/appliance/ca.crt")
-    context = ssl.create_default_context(cadata=text)
-    connection = http_to(lab.address("w1"), domain(lab), context)
-    request = urllib.request.Request(
-        f"https://{domain(lab)}{path}",
-        data=urllib.parse.urlencode(form).encode() if form else None,
-        headers={"Authorization": f"Bearer {token}"} if token else {},
-    )
-    with connection.open(request, timeout=20) as answer:
-        content: bytes = answer.read()
-        return content
-
-
-def http_to(address: str, name: str, context: ssl.SSLContext) -> urllib.request.OpenerDirector:
-    import http.client
-    import socket
-
-    class Connection(http.client.HTTPSConnection):
-        def connect(self) -> None:
-            raw = socket.create_connection((address, 443), 20)
-            self.sock = context.wrap_socket(raw, server_hostname=name)
-
-    class Handler(urllib.request.HTTPSHandler):
-        def https_open(self, req: urllib.request.Request) -> Any:
-            return self.do_open(Connection, req)
-
-    return urllib.request.build_opener(urllib.request.ProxyHandler({}), Handler(context=context))
 
 
 def job(

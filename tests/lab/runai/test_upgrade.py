@@ -1,36 +1,30 @@
 """Run:ai is upgraded in a lab, from stand-in to stand-in: kept, resumed, and taken back.
 
-The last file of its folder: the lab has another version afterwards. Only the hops from 2.7 are
-here, because ``lab up`` installs that version.
+The lab has another version afterwards. Only the hops from 2.7 are here, because the lab of this
+folder has that version; ``tests/lab/test_runai_hops.py`` has the older ones.
 """
 
 from __future__ import annotations
 
 import json
 import signal
-import ssl
 import subprocess
 import sys
 import tarfile
 import time
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from appliance.adapters.site.vault import KEPT, AnsibleVault
 from appliance.lab.vendor.bundle import build_vendor_bundle
 from tests.archives import extract
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.runai.backend import HELM, clusters, make_project, projects, versions
 from tests.lab.runai.commands import Commands
-from tests.lab.runai.researchers import LOGIN
-from tests.lab.runai.test_runai import REALM, domain, from_host, http_to
 from tests.lab.support.cluster import KUBECTL, kubectl
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-HELM = "helm --kubeconfig /etc/kubernetes/admin.conf"
 RECORD = "/var/lib/appliance/runai/upgrade.json"
 PROJECT = "before-the-upgrade"
 
@@ -61,51 +55,8 @@ def broken(path: Path, folder: Path) -> Path:
     return target
 
 
-def token(lab: LabSite) -> str:
-    """Log in with the site's own password."""
-    known = AnsibleVault(lab.directory / KEPT).read(lab.directory / "group_vars/all/vault.yml")
-    form = {"grant_type": "password", "client_id": "runai", "username": LOGIN}
-    form["password"] = known["vault_runai_admin_password"].strip()
-    said = json.loads(from_host(lab, f"{REALM}/protocol/openid-connect/token", form))
-    return str(said["access_token"])
-
-
-def clusters(lab: LabSite) -> Any:
-    return json.loads(from_host(lab, "/v1/k8s/clusters", token=token(lab)))
-
-
-def projects(lab: LabSite) -> set[str]:
-    (cluster,) = clusters(lab)
-    path = f"/v1/k8s/clusters/{cluster['uuid']}/projects"
-    return {one["name"] for one in json.loads(from_host(lab, path, token=token(lab)))}
-
-
-def make_project(lab: LabSite, name: str) -> None:
-    (cluster,) = clusters(lab)
-    context = ssl.create_default_context(cadata=lab.shell("cp1", "cat /etc/appliance/ca.crt"))
-    request = urllib.request.Request(
-        f"https://{domain(lab)}/v1/k8s/clusters/{cluster['uuid']}/projects",
-        data=json.dumps({"name": name}).encode(),
-        headers={"Authorization": f"Bearer {token(lab)}", "Content-Type": "application/json"},
-    )
-    http_to(lab.address("w1"), domain(lab), context).open(request, timeout=20).close()
-
-
 def words(lab: LabSite, bundle: Path, *more: str) -> list[str]:
     return ["runai", "upgrade", str(bundle), "--site", str(lab.directory), *more]
-
-
-def version(lab: LabSite, release: str, namespace: str) -> tuple[str, str]:
-    listed = json.loads(lab.shell("cp1", f"{HELM} list -n {namespace} -o json"))
-    (found,) = [one for one in listed if one["name"] == release]
-    return found["app_version"], found["status"]
-
-
-def versions(lab: LabSite) -> set[tuple[str, str]]:
-    return {
-        version(lab, "runai-backend", "runai-backend"),
-        version(lab, "runai-cluster", "runai"),
-    }
 
 
 def is_connected(lab: LabSite) -> None:

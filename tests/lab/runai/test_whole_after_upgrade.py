@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from tests.lab.conftest import LabSite
+from tests.lab.runai.backend import clusters, make_project, projects
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.test_runai import job, run_job
-from tests.lab.runai.test_upgrade import clusters, make_project, projects
 from tests.lab.support.cluster import busybox
 from tests.lab.support.issuer import settings_file
 from tests.lab.support.upgrading import (

@@ -11,7 +11,7 @@ from appliance.builder.sources.apt.sources import DEBIAN_SUITES
 from appliance.errors import ConfigError, LabError
 from appliance.lab import layout as lab
 from appliance.lab.gpus import gpu_facts, sliced
-from appliance.lab.site.site import KEY, LabExtras, lab_site
+from appliance.lab.site.site import KEY, LabExtras, is_played, lab_site
 from appliance.model.components.gpu.offers import sharing_of
 from appliance.model.site.runai_settings import Gpu
 
@@ -245,7 +245,7 @@ def test_one_worker_shares_its_gpus_and_the_others_offer_them_whole(
     workers: int, sharing: str | None
 ) -> None:
     found = lab.plan_lab("lab", SUBNET, control_planes=1, workers=workers)
-    extras = LabExtras(gpus=2, vendor_bundle=True)
+    extras = LabExtras(gpus=2, runai="2.7.14")
     settings = lab_site(
         found, release="r", operating_system="debian-12", private_key=KEY, extras=extras
     ).settings["gpu"]
@@ -253,3 +253,12 @@ def test_one_worker_shares_its_gpus_and_the_others_offer_them_whole(
     wanted = Gpu.model_validate(settings)
     replicas = {node.name: sharing_of(wanted, node.name).replicas for node in found.nodes}
     assert {name for name, count in replicas.items() if count == 4} == ({sharing} - {None})
+
+
+@pytest.mark.parametrize(
+    ("version", "played"),
+    [("2.4.0", True), ("2.8.22", True), ("2.3.9", False), ("2.9.0", False), ("2.13.1", False),
+     ("2.7", False), ("v2.7.1", False), ("2.7.1/../x", False), ("", False), ("\uff12.7.1", False)],
+)  # fmt: skip
+def test_a_lab_plays_the_versions_of_runai_that_a_site_can_run(version: str, played: bool) -> None:
+    assert is_played(version) is played

@@ -11,7 +11,7 @@ import pytest
 from appliance.errors import ConfigError, LabError, Refused
 from appliance.lab.down import LabDownPorts, lab_down
 from appliance.lab.layout import RunningNode, SysctlChange
-from appliance.lab.site.site import VENDOR_BUNDLE, LabExtras, LabSite
+from appliance.lab.site.site import LabExtras, LabSite
 from appliance.lab.up import LabUpPorts, LabUpRequest, lab_up
 from appliance.model.programs import PROGRAMS
 from appliance.model.rehearsal.likeness import Likeness
@@ -132,7 +132,9 @@ def ports(
         plays=machine,
         sites=machine,
         build_bundle=lambda: machine.done.append("bundle"),
-        build_vendor_bundle=lambda path: machine.done.append(f"vendor bundle {path.name}"),
+        build_vendor_bundle=lambda version, path: machine.done.append(
+            f"vendor bundle {version} {path.name}"
+        ),
         install=lambda: machine.done.append("install"),
         confirm=lambda _plan: confirm,
         note=note,
@@ -170,10 +172,10 @@ def test_bare_nodes_need_neither_bundle_nor_install() -> None:
 def test_the_vendors_bundle_belongs_to_the_site_bare_or_not(install: bool) -> None:
     machine = FakeMachine()
     machine.present -= {"go"}
-    extras = LabExtras(2, vendor_bundle=True)
+    extras = LabExtras(2, runai="2.4.0")
     lab_up(replace(REQUEST, install=install, bundle_is_there=True, extras=extras), ports(machine))
     assert "golang-go" in machine.done[0]
-    assert f"vendor bundle {Path(VENDOR_BUNDLE).name}" in machine.done
+    assert "vendor bundle 2.4.0 runai-2.4.0.tar" in machine.done
     assert ("install" in machine.done) is install
 
 

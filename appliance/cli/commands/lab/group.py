@@ -29,7 +29,7 @@ from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.screen.terminal import print_line
 from appliance.lab.gpus import MOST
 from appliance.lab.layout import SYSTEMS, RunningNode, require_lab_name
-from appliance.lab.site.site import LabExtras
+from appliance.lab.site.site import RUNAI_VERSION, LabExtras, is_played
 from appliance.model.programs import packages_for
 from appliance.model.site.files.diagnostics import did_you_mean
 
@@ -46,6 +46,18 @@ def _lab_name(
 ) -> str | None:
     if value is not None:
         require_lab_name(value)
+    return value
+
+
+def _runai_version(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Only what a lab can play: the value is part of a file's name, too."""
+    if value is not None and not is_played(value):
+        raise click.BadParameter(
+            f"{value!r} is not a version that a lab can play, expected 2.4.N to 2.8.N, "
+            f"such as {RUNAI_VERSION}"
+        )
     return value
 
 
@@ -116,6 +128,12 @@ def lab() -> None:
     help="Also install Run:ai, as stand-ins, on workers with GPUs.",
 )
 @click.option(
+    "--runai-version",
+    metavar="VERSION",
+    callback=_runai_version,
+    help=f"Which version --with runai plays. Default: {RUNAI_VERSION}.",
+)
+@click.option(
     "--bare", is_flag=True, help="Stop at bare nodes: build no bundle and install nothing."
 )
 @click.option(
@@ -139,6 +157,7 @@ def up(
     gpus: int,
     gpu_operands: str,
     parts: tuple[str, ...],
+    runai_version: str | None,
     bare: bool,
     like: Path | None,
     dry_run: bool,
@@ -168,11 +187,11 @@ def up(
         require_no_shape(click.get_current_context())
         lab_parts = like_parts(
             app, like, (name, site, bundle, release), operating_system,
-            with_runai="runai" in parts, genuine=gpu_operands == REAL,
+            runai=_runai(parts, runai_version), genuine=gpu_operands == REAL,
         )  # fmt: skip
     else:
         lab_parts = LabParts(
-            app, name, site, bundle, release, _extras(gpus, parts, workers),
+            app, name, site, bundle, release, _extras(gpus, _runai(parts, runai_version), workers),
             operating_system=operating_system, genuine=gpu_operands == REAL,
         )  # fmt: skip
     result = lab_parts.up(
@@ -269,12 +288,21 @@ def shell(node: str, command: tuple[str, ...]) -> None:
     podman.shell(node, command)
 
 
-def _extras(gpus: int, parts: Sequence[str], workers: int) -> LabExtras:
+def _runai(parts: Sequence[str], version: str | None) -> str:
+    """The version to install; empty: none."""
     if "runai" not in parts:
+        if version is not None:
+            raise click.UsageError("--runai-version needs --with runai")
+        return ""
+    return version or RUNAI_VERSION
+
+
+def _extras(gpus: int, runai: str, workers: int) -> LabExtras:
+    if not runai:
         return LabExtras(gpus)
     if not workers:
         raise click.UsageError("--with runai needs a worker for Run:ai's own software")
-    return LabExtras(gpus or GPUS_OF_RUNAI, vendor_bundle=True)
+    return LabExtras(gpus or GPUS_OF_RUNAI, runai=runai)
 
 
 def _plan_lines(parts: LabParts, plan: LabUpPlan) -> list[str]:

@@ -43,7 +43,7 @@ def like_parts(
     given: tuple[str, Path | None, Path | None, str | None],
     operating_system: str,
     *,
-    with_runai: bool,
+    runai: str,
     genuine: bool,
 ) -> LabParts:
     """Everything that ``lab up --like`` needs.
@@ -53,7 +53,7 @@ def like_parts(
         like: the directory of the site.
         given: the lab's name, its site's directory, its bundle and release, as typed.
         operating_system: of the lab's nodes.
-        with_runai: whether Run:ai's stand-in is installed.
+        runai: the version of Run:ai whose stand-in is installed; empty: none.
         genuine: whether NVIDIA's own operands are among the stand-ins.
 
     Raises:
@@ -67,7 +67,7 @@ def like_parts(
     likeness = likeness_of(app, like, release)
     if source is ParameterSource.DEFAULT:
         name = like_name(likeness.site)
-    extras = like_extras(likeness, vendor_bundle=with_runai)
+    extras = like_extras(likeness, runai=runai)
     parts = LabParts(
         app, name, site, bundle, likeness.release, extras,
         operating_system=operating_system, genuine=genuine, like=likeness,

@@ -146,15 +146,14 @@ class LabParts:
         for line in played_all_the_same(built.manifest) if self._genuine else ():
             self._note(line)
 
-    def _build_vendor_bundle(self, path: Path) -> None:
-        from appliance.lab.site.site import VENDOR_VERSION
+    def _build_vendor_bundle(self, version: str, path: Path) -> None:
         from appliance.lab.vendor.bundle import build_vendor_bundle
 
         if path.is_file():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         built = build_vendor_bundle(
-            VENDOR_VERSION, path.parent, release=self.release, os_name=self.operating_system
+            version, path.parent, release=self.release, os_name=self.operating_system
         )
         if built != path:
             built.replace(path)
