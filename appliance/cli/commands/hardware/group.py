@@ -14,7 +14,7 @@ from appliance.cli.help.typos import Nouns
 
 @click.group(cls=Nouns)
 def hardware() -> None:
-    """Inspect, qualify and burn in hardware of nodes; show the known models."""
+    """Inspect, qualify, burn in hardware of nodes; show models."""
 
 
 hardware.add_command(list_models)
