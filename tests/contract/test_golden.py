@@ -37,6 +37,8 @@ def _allowed(path: Path) -> set[str]:
         return _words(golden.ROOT / "tests" / "terminal" / f"test_{path.stem}.py")
     if folder == "rehearsal":
         return _words(golden.ROOT / "tests" / "unit" / "rehearsal" / f"test_{path.stem}.py")
+    if folder == "hardware":
+        return _words(golden.ROOT / "tests" / "unit" / "hardware" / "test_burn_in_judged.py")
     if folder == "imaging":
         cases = set(load_hardware()) if path.stem == "seeds" else set()
         return cases | _words(golden.ROOT / "tests" / "unit" / "imaging" / f"test_{path.stem}.py")
