@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Survey
     from appliance.workflows.support.bundle import BundleRequest, BundleResult, Render
-
 
 PAUSES = "pausing after this step; Ctrl-C again interrupts it"
 About = ParamSpec("About")
@@ -233,14 +231,14 @@ class SiteSession(Wiring):
         dry_run: bool = False,
     ) -> UpgradeResult:
         """Upgrade Kubernetes, with bundles beside the session's own; one command at a time."""
-        from appliance.adapters.site.release_choice import choose_release, require_choosable
+        from appliance.adapters.site.settings_choice import choose_release, require_choosable
         from appliance.cli.upgrade_bundles import supplies_of, upgrade_request
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
 
         if not dry_run:
             require_choosable(self.site.directory, options.to)
         desired = self.load_desired()
-        request = dataclasses.replace(
+        request = replace(
             upgrade_request(desired, options, self.run(COMMAND, desired.bundle_digest)),
             supplies=supplies_of(desired, self.nodes, (self.bundle, *more_bundles), options.to),
             accepted=frozenset(accepted),
@@ -248,11 +246,11 @@ class SiteSession(Wiring):
             dry_run=dry_run,
             pausing=lambda: pausing(lambda: progress.note(PAUSES)),
         )
-        session = dataclasses.replace(
+        session = replace(
             self.session(progress, request.run, plays=True),
             drain=drain,
             upgrade_evidence=self.upgrade_evidence,
-            choose_release=lambda release: choose_release(self.site.directory, release),
+            choose_release=partial(choose_release, self.site.directory),
         )
         return upgrade(request, session, self.opened(confirm))
 
@@ -284,7 +282,7 @@ class SiteSession(Wiring):
         dry_run: bool = False,
     ) -> GpuUpgradeResult:
         """Upgrade the GPU stack; ``to``: the release that is written into site.yml; empty: none."""
-        from appliance.adapters.site.release_choice import choose_release, require_choosable
+        from appliance.adapters.site.settings_choice import choose_release, require_choosable
         from appliance.workflows.gpu.look import GpuUpgradeRequest
         from appliance.workflows.gpu.upgrade import COMMAND, gpu_upgrade
 
@@ -299,10 +297,10 @@ class SiteSession(Wiring):
             dry_run=dry_run,
             pausing=lambda: pausing(lambda: progress.note(PAUSES)),
         )
-        session = dataclasses.replace(
+        session = replace(
             self.session(progress, request.run, plays=True),
             drain=drain,
-            choose_release=lambda release: choose_release(self.site.directory, release),
+            choose_release=partial(choose_release, self.site.directory),
         )
         return gpu_upgrade(request, session, self.opened(confirm))
 
@@ -325,13 +323,15 @@ class SiteSession(Wiring):
         abandon: bool = False,
     ) -> RunaiUpgradeResult:
         """Upgrade Run:ai to the vendor bundle of the site, or drop an upgrade that began."""
+        from appliance.adapters.site.settings_choice import choose_vendor_bundle
         from appliance.workflows.runai.abandon import abandon_upgrade
         from appliance.workflows.runai.upgrade import COMMAND, RunaiUpgradeRequest, upgrade_runai
 
         desired = self.load_desired()
         run = self.run(COMMAND, desired.bundle_digest)
         request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
-        session = self.session(progress, run, plays=True)
+        choose = partial(choose_vendor_bundle, self.site.directory)
+        session = replace(self.session(progress, run, plays=True), choose_vendor_bundle=choose)
         workflow = abandon_upgrade if abandon else upgrade_runai
         return workflow(request, session, self.opened(confirm))
 
@@ -342,7 +342,7 @@ class SiteSession(Wiring):
         progress: Observer,
         confirm: Callable[[CliPlan], bool],
         *,
-        replace: bool = False,
+        replaces: bool = False,
         dry_run: bool = False,
     ) -> RunaiCliResult:
         """Bring Run:ai's CLI to nodes, for users; one changing command at a time per site."""
@@ -365,12 +365,12 @@ class SiteSession(Wiring):
             program=cli,
             researchers=people,
             kubectl_sha256=kubectl_digest(desired),
-            replace=replace,
+            replace=replaces,
         )
         run = self.run(COMMAND, desired.bundle_digest)
         request = RunaiCliRequest(desired, roles, run, dry_run=dry_run)
         session = self.session(progress, run, plays=True)
-        session = dataclasses.replace(session, jumpboxes=self.jumpboxes())
+        session = replace(session, jumpboxes=self.jumpboxes())
         return runai_cli(request, session, self.opened(confirm))
 
     def horizon(self) -> HorizonResult:

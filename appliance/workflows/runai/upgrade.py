@@ -16,6 +16,7 @@ from appliance.errors import (
     ApplianceError,
     ConfigError,
     PlaybookFailed,
+    Refused,
     StepNotVerified,
 )
 from appliance.model.components.runai.upgrade.plan import (
@@ -75,11 +76,13 @@ class RunaiUpgradeResult:
         plan: what was planned.
         done: it was carried out and verified.
         differences: how the values of the releases changed, without secrets.
+        named: site.yml names the vendor bundle now.
     """
 
     plan: UpgradePlan
     done: bool = False
     differences: tuple[str, ...] = ()
+    named: bool = False
 
 
 def upgrade_runai(
@@ -103,7 +106,10 @@ def upgrade_runai(
         )
     plan, observed, volumes = _planned(desired, session)
     if request.dry_run or not plan.steps:
-        return RunaiUpgradeResult(plan, differences=_differences(desired, observed))
+        # A run that was killed at its very end has left the old name there.
+        named = not request.dry_run and _is_prepared(plan, desired, observed)
+        named = named and _name_bundle(request, session)
+        return RunaiUpgradeResult(plan, differences=_differences(desired, observed), named=named)
     require_confirmed(confirm(plan))
     with session.lock:
         # A backup by an old plan would replace the dump of before by one of the new database.
@@ -112,7 +118,26 @@ def upgrade_runai(
             _outline(plan), _outline(now), "the state of Run:ai changed since it was planned"
         )
         run = _Run(request, session, now, observed, volumes)
-        return RunaiUpgradeResult(now, done=True, differences=run.carry_out())
+        differences = run.carry_out()
+        named = _name_bundle(request, session)
+        return RunaiUpgradeResult(now, done=True, differences=differences, named=named)
+
+
+def _is_prepared(plan: UpgradePlan, desired: Desired, observed: Observed) -> bool:
+    """Whether the node has this very file unpacked, and no other of the same version."""
+    facts, target = observed.node_facts.get(plan.node), desired.vendor_bundle
+    return bool(facts and target and facts.at("runai.bundle.sha256") == target.sha256)
+
+
+def _name_bundle(request: RunaiUpgradeRequest, session: Session) -> bool:
+    """Write the new file's path into site.yml; False where a person has to do that."""
+    runai = request.desired.site.settings.runai
+    try:
+        session.choose_vendor_bundle(str(runai.vendor_bundle if runai else ""))
+    except Refused as refused:
+        session.observer.note(f"{refused.message}: {refused.hint}")
+        return False
+    return True
 
 
 def _planned(

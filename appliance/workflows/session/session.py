@@ -97,6 +97,7 @@ class Session:
         upgrade_evidence: what an upgrade is judged by before its first change; None: not judged.
         packages: what nodes say of their packages.
         choose_release: writes the release into site.yml, and nothing else there.
+        choose_vendor_bundle: likewise the path of Run:ai's bundle.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
         evidence: logs and lists for support.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
@@ -135,6 +136,9 @@ class Session:
     upgrade_evidence: UpgradeEvidence | None = None
     packages: PackageReader = field(default=_missing("packages"), repr=False)
     choose_release: Callable[[str], None] = field(default=_missing("choose_release"), repr=False)
+    choose_vendor_bundle: Callable[[str], None] = field(
+        default=_missing("choose_vendor_bundle"), repr=False
+    )
     run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
         default=_missing("run_diagnostics"), repr=False
     )

@@ -42,6 +42,13 @@ class Bench:
         self.rack = rack or UpgradeRack()
         self.journal, self.observer = FakeJournal(), FakeObserver()
         self.asked = 0
+        self.named: list[str] = []
+        self.closed = False
+
+    def choose_vendor_bundle(self, file: str) -> None:
+        if self.closed:
+            raise Refused("site.yml could not be written", hint="write it yourself")
+        self.named.append(file)
 
     def upgrade(self, *, agree: bool = True, **changes: Any) -> RunaiUpgradeResult:
         def confirm(_plan: UpgradePlan) -> bool:
@@ -53,6 +60,7 @@ class Bench:
             self.journal,
             read_claimed_volumes=self.rack.read_claimed_volumes,
             observer=self.observer,
+            choose_vendor_bundle=self.choose_vendor_bundle,
         )
         request = RunaiUpgradeRequest(self.rack.desired, run(), **changes)
         return upgrade_runai(request, session, confirm)
@@ -79,6 +87,32 @@ def test_volumes_and_database_come_first_and_helm_last_and_a_second_run_does_not
     assert (done.done, done.plan.current, done.plan.target) == (True, "2.7.1", "2.8.2")
     again = bench.upgrade()
     assert (again.done, again.plan.steps, bench.asked) == (False, (), 1)
+
+
+def test_site_yml_names_the_bundle_at_the_end_and_after_a_kill_before_that() -> None:
+    bench = Bench()
+    bench.upgrade(dry_run=True)
+    assert bench.named == []
+    assert bench.upgrade().named
+    assert bench.named == ["runai-2.8.2.tar"]
+    assert bench.upgrade().named
+    assert len(bench.named) == 2
+
+
+def test_another_file_of_the_installed_version_is_not_named() -> None:
+    bench = Bench()
+    bench.upgrade()
+    other = bundle("2.8.2")
+    target = replace(other, contents=replace(other.contents, sha256="e" * 64))
+    bench.rack.desired = replace(bench.rack.desired, vendor_bundle=target)
+    assert not bench.upgrade().named
+
+
+def test_a_site_yml_that_cannot_be_written_stops_nothing_and_is_told() -> None:
+    bench = Bench()
+    bench.closed = True
+    assert not bench.upgrade().named
+    assert ("note", "site.yml could not be written: write it yourself") in bench.observer.said
 
 
 def test_a_plan_tells_the_version_of_each_part_and_why_each_step_is_due() -> None:

@@ -44,6 +44,7 @@ def test_a_second_operator_who_confirms_late_does_not_run_a_plan_that_is_over() 
         bench.journal,
         read_claimed_volumes=bench.rack.read_claimed_volumes,
         observer=bench.observer,
+        choose_vendor_bundle=bench.choose_vendor_bundle,
     )
     request = RunaiUpgradeRequest(bench.rack.desired, run())
     with pytest.raises(Refused, match="changed since it was planned"):

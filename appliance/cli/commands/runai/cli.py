@@ -82,7 +82,7 @@ def install_cli(
             file,
             display,
             lambda plan: _confirm(connected.site, plan, yes),
-            replace=replace,
+            replaces=replace,
             dry_run=dry_run,
         )
     if dry_run or not done.plan.changes:

@@ -82,10 +82,14 @@ def upgrade(
     if output == "json":
         print_json(_plain(done))
         return
-    plan = done.plan
     if abandon:
         _show_abandoned(done, dry_run=dry_run)
-        return
+    else:
+        _show(done, dry_run=dry_run)
+
+
+def _show(done: RunaiUpgradeResult, *, dry_run: bool) -> None:
+    plan = done.plan
     if not plan.steps:
         print_line(f"nothing to do: Run:ai {plan.target} is installed")
         say("to see whether it is well: appliance health")
@@ -94,7 +98,9 @@ def upgrade(
             print_line(line)
     else:
         print_line(f"verified: Run:ai {plan.current} was upgraded to {plan.target}")
-    if not dry_run and plan.steps:
+    if done.named:
+        say("site.yml names this vendor bundle; keep the file there. What is open: appliance plan")
+    elif done.done:
         say("set runai.vendor_bundle in site.yml to this vendor bundle; then: appliance plan")
 
 
@@ -152,6 +158,7 @@ def _lines(plan: UpgradePlan) -> list[str]:
         "if helm or the verification fails: both releases are taken back, "
         "unless the database changed"
     )
+    lines.append("at the end: runai.vendor_bundle in site.yml is set to the file")
     return lines
 
 

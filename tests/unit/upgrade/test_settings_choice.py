@@ -1,4 +1,4 @@
-"""The release in site.yml is written alone: every other byte stays."""
+"""One value in site.yml is written alone: every other byte stays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.site.release_choice import choose_release, require_choosable, with_release
+from appliance.adapters.site.settings_choice import (
+    RELEASE,
+    VENDOR_BUNDLE,
+    choose_release,
+    choose_vendor_bundle,
+    require_choosable,
+    with_value,
+)
 from appliance.errors import Refused
 
 TEXTS = [
@@ -32,7 +39,50 @@ TEXTS = [
 
 @pytest.mark.parametrize(("before", "after"), TEXTS)
 def test_only_the_value_changes(before: str, after: str | None) -> None:
-    assert with_release(before, "b") == after
+    assert with_value(before, RELEASE, "b") == after
+
+
+BUNDLES = [
+    ("runai:\n  vendor_bundle: /a.tar # k\n  x: 1\n", "runai:\n  vendor_bundle: {} # k\n  x: 1\n"),
+    ("runai: {vendor_bundle: '/a.tar', x: 1}\n", "runai: {vendor_bundle: {}, x: 1}\n"),
+    ("vendor_bundle: k\nrunai: {vendor_bundle: a}", "vendor_bundle: k\nrunai: {vendor_bundle: {}}"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), BUNDLES)
+@pytest.mark.parametrize(
+    ("file", "quoted"),
+    [
+        ("/media/runai-2.8.2.tar", "/media/runai-2.8.2.tar"),
+        ("/media/USB STICK/a: b #1.tar", '"/media/USB STICK/a: b #1.tar"'),
+        ("/größe/{x}, [y].tar", '"/größe/{x}, [y].tar"'),
+    ],
+)
+def test_the_vendor_bundle_is_written_as_yaml_reads_it(
+    tmp_path: Path, before: str, after: str, file: str, quoted: str
+) -> None:
+    path = written(tmp_path, before)
+    choose_vendor_bundle(tmp_path, file)
+    assert path.read_text("utf-8") == after.replace("{}", quoted)
+    assert with_value(before, VENDOR_BUNDLE, file) == after.replace("{}", quoted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "runai: null\n",
+        "runai:\n  x: 1\n",
+        "runai:\n  vendor_bundle:\n",
+        "runai: [vendor_bundle]\n",
+        "a: &a {vendor_bundle: x}\nrunai: *a\n",
+        "k: 1\n",
+    ],
+)
+def test_a_vendor_bundle_that_cannot_be_changed_alone_is_refused(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(Refused, match=r"runai\.vendor_bundle"):
+        choose_vendor_bundle(tmp_path, "/b.tar")
+    assert path.read_text() == text
 
 
 def written(folder: Path, text: str) -> Path:
