@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ansible.module_utils import appliance_packages as packages
-from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_job import JobError, NodeJob
 from ansible.module_utils.appliance_programs import run, runner
 from ansible.module_utils.basic import AnsibleModule
 
@@ -95,16 +95,8 @@ def install(module, job, planned):
     packages.wait_for_lock(want["lock_wait_seconds"])
     configuration = packages.write_configuration(want["source_list"], want["lock_wait_seconds"])
     command = packages.job_command(planned, configuration, want)
-    result, _ = job.run(command, packages.ENVIRONMENT, deadline_seconds=want["deadline_seconds"])
-    if result["rc"] != 0:
-        raise packages.PackagesError(explain(result) + packages.unmet(result["stdout"]))
-    left = observe(module)
-    if left.needs_dpkg:
-        raise packages.PackagesError(
-            "apt succeeded, but these packages still differ: %s"
-            % ", ".join(sorted(set(left.missing) | set(left.half)))
-        )
-    return left
+    seconds = want["deadline_seconds"]
+    return packages.run_apt(job, command, packages.ENVIRONMENT, seconds, lambda: observe(module))
 
 
 def converge(module):
@@ -114,19 +106,11 @@ def converge(module):
         job.attach(module.params["deadline_seconds"])
     planned = observe(module)
     stale = packages.is_stale_policy() and not job.is_running()
-    changed = planned.needs_dpkg or bool(planned.to_hold) or stale
-    if changed and not module.check_mode:
-        if stale:
-            packages.remove_stale_policy()
-        left = install(module, job, planned) if planned.needs_dpkg else planned
-        if left.to_hold:
-            packages.hold(runner(module), left.to_hold, module.params["lock_wait_seconds"])
-    return {
-        "changed": changed,
-        "installed": planned.missing,
-        "healed": planned.half,
-        "held": planned.to_hold,
-    }
+    if stale and not module.check_mode:
+        packages.remove_stale_policy()
+    run_one = runner(module)
+    done = packages.carry_out(module, run_one, planned, lambda: install(module, job, planned))
+    return dict(done, changed=done["changed"] or stale)
 
 
 def main():

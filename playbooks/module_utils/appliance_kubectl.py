@@ -106,6 +106,26 @@ class Kubectl:
         return self._run(argv + arguments)
 
 
+def end_by(module, converge, returned, faults, *, unseen_changes):
+    """End a module with the names that it changed, or that differ.
+
+    Args:
+        module: with ARGUMENTS.
+        converge: callable(kubectl, want, check_mode) -> names.
+        returned: what the names are called in the result.
+        faults: classes of errors beside KubectlError whose text is for a person.
+        unseen_changes: what check mode says on a node that has no cluster yet.
+    """
+    kubectl = Kubectl.of(module)
+    if module.check_mode and not kubectl.is_possible():
+        module.exit_json(**{"changed": unseen_changes, returned: []})
+    try:
+        names = converge(kubectl, module.params, module.check_mode)
+    except (KubectlError, *faults) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**{"changed": bool(names), returned: names})
+
+
 def condition(node, kind="Ready"):
     """Return (status, message) of one condition of a Node, or ("Unknown", why)."""
     for entry in node.get("status", {}).get("conditions", []):

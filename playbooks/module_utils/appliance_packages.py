@@ -16,6 +16,8 @@ import struct
 import time
 from pathlib import Path
 
+from ansible.module_utils.appliance_job import explain
+
 STATE_DIR = Path("/var/lib/appliance/apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# appliance: no service starts while packages are unpacked"
@@ -329,6 +331,46 @@ def job_command(planned, configuration, want):
     elif planned.half:
         command += ["install", "--fix-broken"]
     return command
+
+
+def run_apt(job, command, environment, seconds, look):
+    """Run apt in its unit; return what differs on the node afterwards, as ``look()`` sees it.
+
+    Raises:
+        PackagesError: apt failed, or something still differs.
+    """
+    result, _ = job.run(command, environment, deadline_seconds=seconds)
+    if result["rc"] != 0:
+        raise PackagesError(explain(result) + unmet(result["stdout"]))
+    left = look()
+    if left.needs_dpkg:
+        raise PackagesError(
+            "apt succeeded, but these packages still differ: %s"
+            % ", ".join(sorted(set(left.missing) | set(left.half)))
+        )
+    return left
+
+
+def carry_out(module, run, planned, install):
+    """Install what differs and hold what is to be held; return the result of the module.
+
+    Args:
+        module: with lock_wait_seconds; in check mode nothing changes.
+        run: callable(argv) -> (rc, stdout, stderr).
+        planned: a :class:`PlannedRun`.
+        install: callable() -> what differs afterwards.
+    """
+    changed = planned.needs_dpkg or bool(planned.to_hold)
+    if changed and not module.check_mode:
+        left = install() if planned.needs_dpkg else planned
+        if left.to_hold:
+            hold(run, left.to_hold, module.params["lock_wait_seconds"])
+    return {
+        "changed": changed,
+        "installed": planned.missing,
+        "healed": planned.half,
+        "held": planned.to_hold,
+    }
 
 
 def unmet(output):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.imaging_settings import NodeImaging
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
-from appliance.model.state.observed import Fault
+from appliance.model.state.observed import Fault, PodView
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.workflows.session.session import Session
@@ -70,6 +70,10 @@ class Rack(Converged):
     def api(self) -> Cluster:
         assert isinstance(self.cluster, Cluster)
         return self.cluster
+
+    def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
+        assert image
+        return PodView(tuple(nodes), (), {one: dict.fromkeys(names, ()) for one in nodes})
 
     def _patch(self, name: str) -> None:
         fake: Any = self
@@ -274,7 +278,10 @@ def is_off(rack: Rack) -> None:
 
 
 def all_may_go(rack: Rack) -> None:
-    """Every node takes an order to power off, and its machine has a BMC."""
+    """Every node takes an order to power off, and its machine has a BMC; without Run:ai."""
+    site = rack.desired.site
+    settings = site.settings.model_copy(update={"runai": None})
+    rack.desired = replace(rack.desired, site=replace(site, settings=settings))
     rack.world = World(rack.desired, rack.clock)
     rack.cluster, rack.documents = rack.world.cluster, rack.world.documents
     rack.drain = rack.world  # type: ignore[assignment]

@@ -111,6 +111,29 @@ def test_found_machines_become_a_site_that_passes_its_check(
     assert vault.startswith("$ANSIBLE_VAULT;")
 
 
+def test_a_port_and_a_password_for_sudo_go_into_the_site(
+    rack: Rack, tmp_path: Path, passwords: list[str], capsys: Capture
+) -> None:
+    for name, one in rack.machines.items():
+        rack.machines[name] = dataclasses.replace(one, sudo_asks=not name.startswith("bmc"))
+    directory = tmp_path / "rack7"
+    assert init(directory, *passwords, "--yes", "--ssh-port=2222") == 0
+    assert "sudo asks for the login user's password" in capsys.readouterr().err
+    settings = yaml.safe_load((directory / "group_vars/all/site.yml").read_text())
+    assert (settings["ssh"]["port"], settings["ssh"]["become_password"]) == (2222, True)
+    assert (directory / "known_hosts").read_text().startswith("[198.51.100.11]:2222 ")
+    words = ["site", "check", "--site", str(directory)]
+    assert exits.run(words) == 0, capsys.readouterr().err
+
+
+def test_a_jump_host_is_refused_with_what_to_do_instead(
+    rack: Rack, tmp_path: Path, passwords: list[str], capsys: Capture
+) -> None:
+    assert init(tmp_path / "rack7", *passwords, "--yes", "--jump-host=ada@198.51.100.9") == 2
+    assert "run it on that host, and write ssh.jump_host" in capsys.readouterr().err
+    assert rack.said == []
+
+
 def test_no_password_is_printed_or_written_in_the_clear(
     rack: Rack, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,11 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from appliance.adapters.ssh.become import root_command
+from appliance.adapters.ssh.become import IS_ROOT, root_command
 from appliance.adapters.ssh.call import BeginLimits, CallFailed, call, ended_after, last_line
 from appliance.adapters.ssh.host_keys import shown_key
 from appliance.adapters.ssh.keys import check_private_key
@@ -40,6 +41,7 @@ APPEND_SECONDS: Final = 20.0
 MOST_AT_ONCE: Final = 64
 COMMENT: Final = "appliance"
 _LIMITS: Final = BeginLimits(CONNECT_SECONDS, FIRST_OUTPUT_SECONDS)
+_WITHOUT_PASSWORD: Final = f"sh -c {shlex.quote(f'{IS_ROOT} || sudo -n true')}"
 # Adds the line on its standard input, unless it is there. A last line without an end gets one.
 _APPEND: Final = """
 umask 077
@@ -92,6 +94,23 @@ class SshServers:
         def look(target: Target) -> Found | Failed:
             with self._logged_in(target, pins[target], password) as transport:
                 return _look(target, transport, password)
+
+        return _each(targets, _told(look), self._at_once)
+
+    def read_as_root(
+        self, targets: Sequence[Target], pins: Pins, password: str
+    ) -> Mapping[Target, Found | Failed]:
+        """Log in with the site's key, and look as root: the password goes to sudo alone.
+
+        Raises:
+            ConfigError: the site's key cannot be used.
+        """
+        self._site_key()
+
+        def look(target: Target) -> Found | Failed:
+            with self._logged_in(target, pins[target], None) as transport:
+                found = _look(target, transport, password)
+            return replace(found, has_key=True) if isinstance(found, Found) else found
 
         return _each(targets, _told(look), self._at_once)
 
@@ -181,6 +200,16 @@ def _append_command() -> str:
 
 def _look(target: Target, transport: paramiko.Transport, password: str | None) -> Found | Failed:
     asks = password is not None
+    sudo_asks = call(
+        transport, _WITHOUT_PASSWORD, b"", seconds=APPEND_SECONDS, limits=_LIMITS
+    ).code not in (0, None)
+    if sudo_asks and asks:
+        proof, line = root_command("exit 0", asks=True), f"{password}\n".encode()
+        if call(transport, proof, line, seconds=APPEND_SECONDS, limits=_LIMITS).code:
+            return Failed(
+                "sudo does not make the login user root with this password: give it the rights, or "
+                "name another --user"
+            )
     command = root_command(probe_script("python3", ()), asks=asks, or_self=True)
     content = (f"{password}\n".encode() if asks else b"") + probe_archive()
     answer = call(transport, command, content, seconds=PROBE_SECONDS, limits=_LIMITS)
@@ -191,7 +220,7 @@ def _look(target: Target, transport: paramiko.Transport, password: str | None) -
         facts = read_facts(answer.output)
     except NotFacts as error:
         return Failed(f"the output of its probe is not valid: {error}")
-    return found_by_ssh(target, facts, has_key=not asks)
+    return replace(found_by_ssh(target, facts, has_key=not asks), sudo_asks=sudo_asks)
 
 
 def _told(act: Callable[[Target], _T]) -> Callable[[Target], _T | Failed]:

@@ -22,6 +22,7 @@ _WORDS: Final = (
     r"|(?<![a-z])pw(?![a-z])|(?-i:(?<=[a-z])P[wW](?![a-z]))|(?:db|admin|root|user|bind|login)pw(?![a-z])"
     r"|pas?sw(?:r?d|or)|pswd|(?<![a-z])(?:psw|otp|totp|contrase[nñ]a)(?![a-z])"
     r"|(?:store|key|trust)pass(?![a-z])"
+    r"|(?<![a-z])(?:pin|puk)(?:[ _-]?(?:code|number))?(?![a-z])|(?-i:(?<=[a-z])P(?:in|IN)(?![a-z]))"
     r"|key[_-]?data|certificate[_-]?key|docker(?:config(?:json)?|cfg)|(?<![a-z])sig(?![a-z]))"
 )
 HINTS: Final = (
@@ -38,7 +39,7 @@ HINTS: Final = (
         "samlresponse",
         "string",
     ),
-    *("pw", "psw", "pasw", "otp", "contrase"),
+    *("pw", "psw", "pasw", "otp", "contrase", "pin", "puk"),
 )
 # How names end that say where a secret is, or how many there are.
 _HARMLESS: Final = (

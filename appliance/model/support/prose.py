@@ -20,8 +20,8 @@ _NAME: Final = named(
 _QUOTE: Final = r"[\"'`\\]{0,4}"
 _WHOSE: Final = r"(?:\s+(?:for|of|from|named|called)(?:\s+user)?\s+[^\s:=]{1,64})?"
 _IS: Final = (
-    r"(?:is|was|are|were|equals|ist|lautet|has\s+(?:the\s+)?value"
-    r"|(?:(?:is|was|been)\s+)?(?:now\s+)?(?:set|changed|reset|rotated|updated)\s+to)"
+    r"(?:(?:(?:is|was|been)\s+)?(?:now\s+)?(?:set|changed|reset|rotated|updated)\s+to"
+    r"|is|was|are|were|equals|ist|lautet|has\s+(?:the\s+)?value)"
 )
 # What sentences of logs say of a secret: words that are none.
 _SAID: Final = (
@@ -63,6 +63,13 @@ PROSE: Final = (
         rf"{_COMPOUND}{_NAME}{_QUOTE}(?:\s{{1,40}}|\s{{0,40}}[|>\u2013\u2014-]{{1,3}}\s{{0,40}})"
         rf"{_QUOTE}(?P<secret>{_WITH_DIGIT})",
         *_SPOKEN,
+    ),
+    # Digits alone: a pin may be of a plug or of a chip as well.
+    rule(
+        "value",
+        rf"(?<![a-z])(?:pin|puk)(?:[ _-]?(?:code|number))?{_WHOSE}(?:\s+{_IS})?[\s:=]{{1,5}}"
+        rf"{_QUOTE}(?P<secret>[0-9]{{4,16}})(?!\w)",
+        *("pin", "puk"),
     ),
     # A table with lines between its columns.
     rule("value", rf"(?:^|\|)\s*{SECRET_NAME}\s*\|\s*(?P<secret>[^|\s][^|\n]{{0,200}})", *HINTS),

@@ -65,7 +65,7 @@ def _parts(
         yield f"{name}: its API server is not healthy"
     for pod in cluster.pods if isinstance(cluster, Cluster) else ():
         if pod.node == name and pod.app in CONTROL_PLANE_PODS and not pod.ready:
-            yield f"{name}: pod {pod.name} is not ready: {pod.reason or pod.phase}"
+            yield f"{name}: pod {pod.name} is not ready: {pod.why_unready}"
     if not node.ready:
         yield f"{name}: it is not Ready"
 

@@ -41,6 +41,8 @@ STEP: Final = "kubernetes_certificates"
 # The kubelet waits up to five minutes before it starts a container again that often ended.
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
+# An upgrade that goes on refuses certificates that end within its window, which is days at most.
+SOON_DAYS: Final = 7.0
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ def renew_certificates(
 
 
 def _under_way(site: Site, observed: Observed, plan: RenewalPlan) -> tuple[Refusal, ...]:
-    """An upgrade renews them itself; where one has expired, it may need this command to go on."""
-    due = plan.renewals and not any(renewal.has_expired for renewal in plan.renewals)
+    """An upgrade renews them itself; where one ends soon, it needs this command to go on."""
+    due = plan.renewals and not any(one.ends_within(SOON_DAYS) for one in plan.renewals)
     return under_way(site, observed.cluster) if due else ()
 
 

@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.model.node.drain import Forecast, forecast, stopping
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, maintenance_of
 from appliance.model.state.plan import Refusal
+from appliance.model.state.upgrade import REASON
 
 if TYPE_CHECKING:
     from appliance.model.state.cluster.cluster import ClusterNode
+    from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
 
 
@@ -56,6 +59,13 @@ def _by_then(node: ClusterNode, batch: Sequence[str], back: Collection[str]) -> 
         unschedulable=node.unschedulable and not mark.cordoned,
         annotations={key: text for key, text in node.annotations.items() if key != ANNOTATION},
     )
+
+
+def out_of_service(observed: Observed) -> tuple[str, ...]:
+    """The nodes that an earlier run of an upgrade took out of service and did not return."""
+    members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
+    marks = {name: maintenance_of(node.annotations) for name, node in members.items()}
+    return tuple(name for name, mark in marks.items() if mark and mark.reason.startswith(REASON))
 
 
 def to_judge(forecasts: Mapping[str, Forecast], out: Collection[str]) -> dict[str, Forecast]:

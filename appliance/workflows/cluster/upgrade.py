@@ -18,13 +18,14 @@ from appliance.model.state.upgrade import UpgradeMark, can_be_read_back, mark_of
 from appliance.model.upgrade.gates import stopping
 from appliance.model.upgrade.plan import CHECK, plan_upgrade
 from appliance.model.upgrade.window import Clock
-from appliance.workflows.cluster.foresight import agreed_of, refusals_of
+from appliance.workflows.cluster.foresight import agreed_of, out_of_service, refusals_of, to_judge
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_back import take_back
-from appliance.workflows.cluster.upgrade_gates import accepted_by, is_half_way, judge
+from appliance.workflows.cluster.upgrade_gates import accepted_by, judge
 from appliance.workflows.cluster.upgrade_look import (
     NO_ETCD,
+    POLL_SECONDS,
     Etcd,
     Seen,
     UpgradeRequest,
@@ -43,15 +44,19 @@ from appliance.workflows.session.confirmation import (
     require_as_shown,
     require_confirmed,
 )
+from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import Forecast
+    from appliance.model.state.observed import Observed
     from appliance.model.state.plan import Refusal
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = UPGRADE
+# What pods may take that a run moved before it was stopped.
+MOVING_SECONDS: Final = 60.0
 
 
 def upgrade(
@@ -119,11 +124,9 @@ def _go_on(
     look, seen, etcd = looking.look, looking.seen, looking.etcd
     plan, mark = seen.plan, seen.mark
     _require_writable(request, mark)
-    forecasts = forecasts_of(plan, seen.observed, session)
+    forecasts = _foreseen(request, session, seen)
     under_way = mark is not None and not mark.over
-    # In the middle a node of ours is out, and its pods are on the move: each eviction judges anew.
-    half_way = is_half_way(request, seen.observed, mark)
-    foreseen = () if half_way else _refusals_of(request, forecasts)
+    foreseen = _refusals_of(request, seen.observed, forecasts)
     plan = replace(plan, refusals=(*plan.refusals, *foreseen))
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
@@ -147,8 +150,26 @@ def _go_on(
     return replace(found, done=True, ended=ended)
 
 
-def _refusals_of(request: UpgradeRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:
-    return refusals_of(forecasts, CHECK, allow_outage=request.allow_outage)
+def _foreseen(request: UpgradeRequest, session: Session, seen: Seen) -> dict[str, Forecast]:
+    """What the evictions will do; where an upgrade goes on, pods may still be on their way."""
+    patience = Patience(session.clock, MOVING_SECONDS)
+    while True:
+        forecasts = forecasts_of(seen.plan, seen.observed, session)
+        due = to_judge(forecasts, out_of_service(seen.observed))
+        moving = [one for name in due for one in due[name].concerns if one.passing]
+        goes_on = seen.mark is not None and not seen.mark.over and not request.dry_run
+        if not moving or not goes_on or patience.is_over():
+            return forecasts
+        session.observer.note(f"waiting for pods to be ready: {moving[0].sentence()}")
+        session.clock.sleep(POLL_SECONDS)
+
+
+def _refusals_of(
+    request: UpgradeRequest, observed: Observed, forecasts: Mapping[str, Forecast]
+) -> tuple[Refusal, ...]:
+    """What the evictions that are left would stop; while a node of ours is out, pods move."""
+    due = to_judge(forecasts, out_of_service(observed))
+    return refusals_of(due, CHECK, allow_outage=request.allow_outage)
 
 
 def _require_writable(request: UpgradeRequest, mark: UpgradeMark | None) -> None:
@@ -179,8 +200,7 @@ def _as_judged(
     if is_late(session.clock, judged_at):
         forecasts = forecasts_of(seen.plan, seen.observed, session)
         again = replace(found, plan=seen.plan, forecasts=forecasts)
-        half_way = is_half_way(request, seen.observed, seen.mark)
-        refuse(() if half_way else _refusals_of(request, forecasts))
+        refuse(_refusals_of(request, seen.observed, forecasts))
         gates = judge(request, session, seen.observed, again)
         refuse([gate.refusal() for gate in stopping(gates)])
     return seen

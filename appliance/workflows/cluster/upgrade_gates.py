@@ -5,7 +5,8 @@ What must not be here: a verdict (:mod:`appliance.model.upgrade.gates`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +24,10 @@ from appliance.model.upgrade.handmade.carrying import (
 )
 from appliance.model.upgrade.losses import find_losses
 from appliance.model.upgrade.observed import is_between_releases
-from appliance.model.upgrade.points.nodes import foreign_containers
+from appliance.model.upgrade.points.left import left_of, what_is_left
 from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
+from appliance.workflows.cluster.foresight import out_of_service, to_judge
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
@@ -50,10 +52,12 @@ RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
 def judge(
     request: UpgradeRequest, session: Session, observed: Observed, found: UpgradeResult
 ) -> tuple[Gate, ...]:
-    """Every point of the list; in the middle of a release, what the upgrade would drop or end.
+    """Every point of the list; in the middle of a release, those of what is left to do.
 
-    There versions differ for good reasons, and the plan judges those. What somebody changed by hand
-    since it was judged is compared again. Between two releases everything is judged again.
+    There versions differ for good reasons, and the plan judges those; etcd is asked before each
+    step. What changed since it was judged is judged again: what somebody edited by hand, what ends
+    or fills up in a pause, and what the nodes that are left lose. Between two releases everything
+    is judged again.
     """
     if not found.plan.hops or not found.plan.steps or session.upgrade_evidence is None:
         return ()
@@ -63,22 +67,12 @@ def judge(
     steps = (*found.plan.steps, *found.plan.rest)
     batches = tuple(step.nodes for step in steps if step.kind == "runtime")
     changing = frozenset(name for batch in batches for name in batch)
-    if is_half_way(request, observed, found.mark):
-        evidence = Evidence(losses=losses, accepted=accepted, changing=changing)
-        return (*dropped(evidence), *foreign_containers(site, observed, evidence))
     window = found.clock.of_plan(found.plan)
     runai = runai_version(request.desired, observed)
     changes = bool(changing)
-    evidence = Evidence(
-        bundles=_bundles(request, session, found, _served(request, observed)),
-        images_are_loaded=True,
-        etcd=asked.statuses(site.control_plane),
-        snapshot_follows=True,
-        forecasts=_of_every_member(site.cluster_members, found.forecasts),
+    known = Evidence(
         losses=losses,
         accepted=accepted,
-        deprecated=asked.deprecated_uses(),
-        runai=runai,
         runtimes_change=changes,
         changing=changing,
         runtime_batches=batches,
@@ -86,7 +80,27 @@ def judge(
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
         else window.worst,
-        image_bytes=_image_bytes(request, found),
+    )
+    if is_half_way(request, observed, found.mark):
+        left = left_of(found.plan, found.mark.without if found.mark else ())
+        forecasts = to_judge(found.forecasts, out_of_service(observed))
+        evidence = replace(
+            known,
+            forecasts=forecasts,
+            evicted=frozenset(forecasts),
+            image_bytes=_image_bytes(request, left.releases),
+        )
+        return what_is_left(site, observed, evidence, left, found.plan.hops)
+    evidence = replace(
+        known,
+        bundles=_bundles(request, session, found, _served(request, observed)),
+        images_are_loaded=True,
+        etcd=asked.statuses(site.control_plane),
+        snapshot_follows=True,
+        forecasts=_of_every_member(site.cluster_members, found.forecasts),
+        deprecated=asked.deprecated_uses(),
+        runai=runai,
+        image_bytes=_image_bytes(request, [step.release for step in found.plan.steps]),
     )
     return gates(site, observed, evidence, found.plan.hops)
 
@@ -186,9 +200,9 @@ def _bundles(
     return asked
 
 
-def _image_bytes(request: UpgradeRequest, found: UpgradeResult) -> int | Silence:
+def _image_bytes(request: UpgradeRequest, releases: Collection[str]) -> int | Silence:
     total = 0
-    for release in dict.fromkeys(step.release for step in found.plan.steps):
+    for release in dict.fromkeys(releases):
         supply = request.supplies.get(release)
         if supply is None:
             return Silence(f"the size of the images is in the manifest of the bundle of {release}")

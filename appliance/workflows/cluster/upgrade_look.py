@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable
 from appliance.model.state.cluster.cluster import Cluster
-from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Observed
-from appliance.model.state.upgrade import REASON
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.moves.steps import OUT
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
-from appliance.workflows.cluster.foresight import foresee
+from appliance.workflows.cluster.foresight import foresee, out_of_service
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import look_patiently, require_evidence
 
@@ -194,7 +192,5 @@ def look_at_etcd(request: UpgradeRequest, session: Session) -> Etcd:
 
 def forecasts_of(plan: UpgradePlan, found: Observed, session: Session) -> dict[str, Forecast]:
     """Node -> what its eviction will do, of each node that goes out of service."""
-    members = found.cluster.nodes if isinstance(found.cluster, Cluster) else {}
-    marks = {name: maintenance_of(node.annotations) for name, node in members.items()}
-    out = [name for name, mark in marks.items() if mark and mark.reason.startswith(REASON)]
-    return foresee([step.nodes for step in plan.steps if step.kind in OUT], session, out)
+    batches = [step.nodes for step in plan.steps if step.kind in OUT]
+    return foresee(batches, session, out_of_service(found))

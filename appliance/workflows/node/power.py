@@ -166,6 +166,7 @@ class _Plan:
         self.answers, unknown = True, ""
         self._members: Mapping[str, ClusterNode] = {}
         self._is_served = False
+        answering = self._answering()
         if request.options.takes_away:
             forecasts, unknown = self._pods()
             self.answers = not unknown
@@ -178,6 +179,7 @@ class _Plan:
                 forecasts.get(state.node),
                 unknown,
                 self._serves(request.site.node(state.node)),
+                answering.get(state.node, ""),
             )
             for state in self._states
         )
@@ -200,6 +202,20 @@ class _Plan:
                 hint="correct it, or leave the node out; see all: appliance node power status",
                 details=[state.reason for state in silent[1:]],
             )
+
+    def _answering(self) -> dict[str, str]:
+        """Node -> its address, of each that answers although its BMC reports power off.
+
+        The BMC lies, or is another machine's: an order would change the power of that one.
+        """
+        asked = [
+            self._request.site.node(state.node)
+            for state in self._states
+            if state.machine is not None and state.machine.power == "Off"
+        ]
+        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+            found = list(pool.map(self._session.power.answers, asked))
+        return {node.name: str(node.ip) for node, one in zip(asked, found, strict=True) if one}
 
     def _pods(self) -> tuple[dict[str, Forecast], str]:
         """Node -> what maintenance would do; and why nobody knows the pods."""

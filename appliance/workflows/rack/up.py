@@ -29,6 +29,7 @@ from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.node.power import Unlocked
 from appliance.workflows.node.return_ import ReturnRequest, node_return
 from appliance.workflows.rack.power_on import NodePower, look_at_power, switch_on, wait_for
+from appliance.workflows.rack.sound import unsound
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
@@ -91,7 +92,7 @@ def rack_up(
     Raises:
         Refused: not confirmed; nothing was changed.
         LeaseLost: another command took the site over; the nodes are left as they are.
-        StepNotVerified: something does not come; names each, and why.
+        StepNotVerified: something does not come, or is not healthy; names each, and why.
         ClusterError: the API refused; the same command goes on.
     """
     if not request.dry_run:
@@ -143,6 +144,7 @@ class _Run:
         with self._session.lock:
             left = self._bring_back()
             self._finish()
+            self._require_sound()
         return UpResult(self._lines, tuple(self._returned), left)
 
     @property
@@ -270,6 +272,25 @@ class _Run:
                     details=others,
                 )
             self._clear()
+
+    def _require_sound(self) -> None:
+        """Name what does not come although every node is in service: the GPU stack, Run:ai.
+
+        Raises:
+            StepNotVerified: something is not well. The mark of the rack is gone: no node is out.
+        """
+        step = f"{STEP}: health"
+        names = return_order(self._known)
+        recorder = Recorder(self._request.run, self._session)
+        with recorder.run_step(step, names, ["every node is in service"]):
+            found = unsound(self._desired, self._session, step)
+            if found:
+                first, *others = found
+                raise StepNotVerified(
+                    f"every node is in service, but {first.sentence}",
+                    hint=f"{first.hint}; all checks: appliance health; then {AGAIN}",
+                    details=[f"{one.sentence}  hint: {one.hint}" for one in others],
+                )
 
     def _open_points(self, step: str, names: Sequence[str]) -> tuple[str, ...]:
         patience = Patience(self._session.clock, READY_SECONDS)

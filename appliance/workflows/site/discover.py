@@ -31,6 +31,11 @@ class Servers(Protocol):
     ) -> Mapping[Target, Found | Failed]:
         """Log in with the site's key, or with the password, and look; changes nothing."""
 
+    def read_as_root(
+        self, targets: Sequence[Target], pins: Pins, password: str
+    ) -> Mapping[Target, Found | Failed]:
+        """Log in with the site's key, and look as root: sudo gets the password."""
+
     def let_in(
         self, targets: Sequence[Target], pins: Pins, password: str
     ) -> Mapping[Target, Failed | None]:
@@ -98,12 +103,14 @@ class Discovery:
         pins: of every target that showed a key.
         added: names of the nodes that got the site's key now.
         bmc_password: what let us into the BMCs; None without BMCs.
+        sudo_password: what sudo asks for on servers; None where it asks for nothing.
     """
 
     drafted: Drafted
     pins: Pins
     added: tuple[str, ...]
     bmc_password: str | None = None
+    sudo_password: str | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,13 @@ def discover(
     contacts.person.confirm_change(drafted, to_let_in)
     if not dry_run:
         _let_in(to_let_in, pins, passwords.get("ssh", ""), contacts)
-    return Discovery(drafted, pins, tuple(one.name for one in to_let_in), passwords.get("bmc"))
+    return Discovery(
+        drafted,
+        pins,
+        tuple(one.name for one in to_let_in),
+        passwords.get("bmc"),
+        passwords.get("ssh") if any(one.sudo_asks for one in found) else None,
+    )
 
 
 def _pinned(targets: Sequence[Target], contacts: Contacts, *, dry_run: bool) -> dict[Target, str]:
@@ -156,7 +169,8 @@ def _pinned(targets: Sequence[Target], contacts: Contacts, *, dry_run: bool) -> 
     if not shown:
         raise NodeUnreachable(
             f"none of {len(targets)} addresses answers: nothing was changed",
-            hint="check the range, the cables and the power, then run the same command again",
+            hint="check the range, the cables, the power and --ssh-port; then run the same command "
+            "again",
         )
     other = changed(kept, shown)
     if other:
@@ -187,6 +201,15 @@ def _read(pins: Pins, contacts: Contacts) -> tuple[list[Found], dict[Kind, str]]
         if closed:
             passwords["ssh"] = person.password("ssh")
             read.update(contacts.servers.read(closed, pins, passwords["ssh"]))
+        asking = [one for one in servers if _sudo_asks(read[one])]
+        if asking:
+            # Asked once: the same user logs in everywhere.
+            passwords["ssh"] = passwords.get("ssh") or person.password("ssh")
+            with_key = [one for one in asking if one not in closed]
+            if with_key:
+                as_root = contacts.servers.read_as_root(with_key, pins, passwords["ssh"])
+                read.update(as_root)
+            person.note(f"sudo asks for the login user's password: {listed(asking)}")
     if bmcs:
         passwords["bmc"] = person.password("bmc")
         read.update(contacts.bmcs.read(bmcs, pins, passwords["bmc"]))
@@ -202,6 +225,10 @@ def _read(pins: Pins, contacts: Contacts) -> tuple[list[Found], dict[Kind, str]]
 
 def _refuses_key(answer: Found | Failed) -> bool:
     return isinstance(answer, Failed) and answer.refuses_key
+
+
+def _sudo_asks(answer: Found | Failed) -> bool:
+    return isinstance(answer, Found) and answer.sudo_asks
 
 
 def _let_in(nodes: Sequence[DraftNode], pins: Pins, password: str, contacts: Contacts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.appliance_kubectl import ARGUMENTS, end_by
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -162,14 +162,7 @@ def main():
         ),
         supports_check_mode=True,
     )
-    kubectl = Kubectl.of(module)
-    if module.check_mode and not kubectl.is_possible():
-        module.exit_json(changed=True, deleted=[])
-    try:
-        names = converge(kubectl, module.params, module.check_mode)
-    except (KubectlError, NotRenewed) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(names), deleted=names)
+    end_by(module, converge, "deleted", (NotRenewed,), unseen_changes=True)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ description:
   - Looks at the running containers of pods. What containerd lacks of their images is pulled from
     its registry by digest, else copied from Docker's own store, so an image that was loaded by hand
     comes along too.
+  - An image that containerd has under the same name with other content is brought as well. Of a
+    name in the site's registry, the registry says which content is the present one.
   - Then images that no running pod has and the site's registry has not are copied, each where there
     is space. What cannot be copied stays in Docker, and fails nothing.
   - Stops nothing, and removes nothing. Does nothing where Docker does not run.
@@ -76,7 +78,7 @@ def called(ran, argv, seconds=SECONDS):
 
 
 def images_of_pods(ran):
-    """Return (tags, names by digest) of each image that a running container of a pod has."""
+    """Return (identity, tags, names by digest) of each image that a running pod's container has."""
     listing = ["docker", "ps", "--no-trunc", "--filter", "label=%s" % POD_LABEL]
     containers = called(ran, [*listing, "--format", "{{.ID}}"]).split()
     if not containers:
@@ -84,11 +86,14 @@ def images_of_pods(ran):
     form = ["docker", "inspect", "--format", "{{.Image}}", *containers]
     identities = sorted(set(called(ran, form).split()))
     found = json.loads(called(ran, ["docker", "image", "inspect", *identities]))
-    return [(image.get("RepoTags") or [], image.get("RepoDigests") or []) for image in found]
+    return [
+        (image["Id"], image.get("RepoTags") or [], image.get("RepoDigests") or [])
+        for image in found
+    ]
 
 
 def images_of_others(ran, registry):
-    """Return (tags, bytes) of each image with a name that the site's registry has not."""
+    """Return (identity, tags, bytes) of each image with a name that the site's registry has not."""
     identities = sorted(
         set(called(ran, ["docker", "image", "ls", "--quiet", "--no-trunc"]).split())
     )
@@ -96,7 +101,7 @@ def images_of_others(ran, registry):
         return []
     found = json.loads(called(ran, ["docker", "image", "inspect", *identities]))
     return [
-        (image["RepoTags"], image.get("Size") or 0)
+        (image["Id"], image["RepoTags"], image.get("Size") or 0)
         for image in found
         if image.get("RepoTags")
         and not any(d.startswith(registry + "/") for d in image.get("RepoDigests") or [])
@@ -109,47 +114,66 @@ class Mover:
     Args:
         ran: callable(argv, seconds) -> (rc, stdout, stderr).
         folder: where an image is kept while it is copied.
+        registry: the site's, as images name it.
     """
 
-    def __init__(self, ran, folder):
-        self._ran, self._folder = ran, folder
+    def __init__(self, ran, folder, registry):
+        self._ran, self._folder, self._registry = ran, folder, registry
         self.pulled, self.copied, self.kept = [], [], []
 
-    def lacks(self, names):
-        """Return the names that containerd does not know."""
-        return [name for name in names if self._ran(["crictl", "inspecti", name], SECONDS)[0] != 0]
+    def lacks(self, identity, names):
+        """Return the names under which containerd does not have this content.
 
-    def bring(self, tags, digests):
+        Args:
+            identity: the digest of the image's configuration: the same for Docker and containerd.
+            names: its tags, or its names by digest.
+        """
+        return [name for name in names if self._identity_of(name) != identity]
+
+    def bring(self, identity, tags, digests):
         """Bring one image under all its names.
 
         Raises:
             MoveError: neither its registry nor Docker gives it.
         """
-        if not self._pull(tags, digests):
-            self._copy(tags or digests)
-        left = self.lacks(tags or digests)
+        # Both runtimes pulled such a name, and one of them earlier: its registry has the present.
+        stale = [tag for tag in tags if tag.startswith(self._registry + "/")]
+        stale = [tag for tag in stale if self._identity_of(tag) not in ("", identity)]
+        present = [t for t in stale if self._ran(["crictl", "pull", t], MOVE_SECONDS)[0] == 0]
+        self.pulled += present
+        names = [name for name in tags or digests if name not in present]
+        if not self.lacks(identity, names):
+            return
+        if not self._pull(names if tags else [], digests):
+            self._copy(names)
+        left = self.lacks(identity, names)
         if left:
             raise MoveError("containerd does not show %s" % ", ".join(left))
 
-    def bring_others(self, registry, free):
+    def _identity_of(self, name):
+        """Return the content that containerd has under a name; empty: none."""
+        argv = ["crictl", "inspecti", "--output", "json", name]
+        rc, out, _ = self._ran(argv, SECONDS)
+        return json.loads(out)["status"]["id"] if rc == 0 else ""
+
+    def bring_others(self, free):
         """Copy what no pod runs, small ones first, as far as there is space.
 
         A fault here fails nothing: what is not copied stays in Docker, whose removal names it.
 
         Args:
-            registry: the site's, as images name it.
             free: callable() -> bytes that are free where an image is kept and where it goes.
         """
         try:
             # The kubelet may remove an image meanwhile.
-            self._bring_others(images_of_others(self._ran, registry), free)
-        except (MoveError, OSError, ValueError) as error:
+            self._bring_others(images_of_others(self._ran, self._registry), free)
+        except (MoveError, OSError, ValueError, KeyError, TypeError) as error:
             self.kept.append("others: %s" % error)
 
     def _bring_others(self, images, free):
         left = MOST_BYTES
-        for tags, size in sorted(images, key=lambda one: (one[1], one[0])):
-            if not self.lacks(tags):
+        for identity, tags, size in sorted(images, key=lambda one: (one[2], one[1])):
+            if not self.lacks(identity, tags):
                 continue
             if size > left or 2 * size + SPARE_BYTES > free():
                 self.kept += tags
@@ -189,19 +213,19 @@ def main():
         supports_check_mode=True,
     )
     folders = [module.params["folder"], module.params["store"]]
-    mover = Mover(lambda argv, seconds: run(argv, seconds=seconds), folders[0])
+    registry = module.params["registry"]
+    mover = Mover(lambda argv, seconds: run(argv, seconds=seconds), folders[0], registry)
     if run(["systemctl", "is-active", "docker.service"])[1].strip() != "active":
         module.exit_json(changed=False, pulled=[], copied=[], kept=[])
     try:
-        due = [pair for pair in images_of_pods(mover._ran) if mover.lacks(pair[0] or pair[1])]
+        found = images_of_pods(mover._ran)
+        due = [image for image in found if mover.lacks(image[0], image[1] or image[2])]
         if module.check_mode:
             module.exit_json(changed=bool(due), pulled=[], copied=[], kept=[])
-        for tags, digests in due:
-            mover.bring(tags, digests)
-        mover.bring_others(
-            module.params["registry"], lambda: min(shutil.disk_usage(f).free for f in folders)
-        )
-    except (MoveError, OSError, ValueError) as error:
+        for image in due:
+            mover.bring(*image)
+        mover.bring_others(lambda: min(shutil.disk_usage(f).free for f in folders))
+    except (MoveError, OSError, ValueError, KeyError, TypeError) as error:
         module.fail_json(
             msg="an image of a pod on this node is not in containerd: %s. Nothing was stopped; see "
             "that the registry answers and that there is space, then run this again" % error,

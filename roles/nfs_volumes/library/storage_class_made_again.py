@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import tempfile
 
-from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.appliance_kubectl import ARGUMENTS, end_by
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -118,14 +118,7 @@ def main():
         ),
         supports_check_mode=True,
     )
-    kubectl = Kubectl.of(module)
-    if module.check_mode and not kubectl.is_possible():
-        module.exit_json(changed=False, differences=[])
-    try:
-        found = converge(kubectl, module.params, module.check_mode)
-    except (KubectlError, ClassError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(found), differences=found)
+    end_by(module, converge, "differences", (ClassError,), unseen_changes=False)
 
 
 if __name__ == "__main__":

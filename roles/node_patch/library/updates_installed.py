@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from ansible.module_utils import appliance_packages as packages
-from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_job import JobError, NodeJob
 from ansible.module_utils.appliance_programs import run, runner
 from ansible.module_utils.basic import AnsibleModule
 
@@ -84,16 +84,8 @@ def install(module, job, planned):
     # A dependency may come new; what is installed changes only by its name.
     names = " ".join(sorted({*planned.missing, *planned.half}))
     environment = dict(packages.ENVIRONMENT, UPGRADES=" %s " % names if planned.missing else "")
-    result, _ = job.run(command, environment, deadline_seconds=want["deadline_seconds"])
-    if result["rc"] != 0:
-        raise packages.PackagesError(explain(result) + packages.unmet(result["stdout"]))
-    left, _ = observe(module)
-    if left.needs_dpkg:
-        raise packages.PackagesError(
-            "apt succeeded, but these packages still differ: %s"
-            % ", ".join(sorted(set(left.missing) | set(left.half)))
-        )
-    return left
+    seconds = want["deadline_seconds"]
+    return packages.run_apt(job, command, environment, seconds, lambda: observe(module)[0])
 
 
 def converge(module):
@@ -107,17 +99,8 @@ def converge(module):
             "%s is on hold on this node, and a patch changes nothing that is held; run the same "
             "command again: it plans without it" % ", ".join(held)
         )
-    changed = planned.needs_dpkg or bool(planned.to_hold)
-    if changed and not module.check_mode:
-        left = install(module, job, planned) if planned.needs_dpkg else planned
-        if left.to_hold:
-            packages.hold(runner(module), left.to_hold, module.params["lock_wait_seconds"])
-    return {
-        "changed": changed,
-        "installed": planned.missing,
-        "healed": planned.half,
-        "held": planned.to_hold,
-    }
+    run_one = runner(module)
+    return packages.carry_out(module, run_one, planned, lambda: install(module, job, planned))
 
 
 def main():

@@ -62,6 +62,14 @@ class World:
                 found[one] = replace(self.machines[str(one)], has_key=has_key)
         return found
 
+    def read_as_root(
+        self, asked: Sequence[Target], pins: Pins, password: str
+    ) -> dict[Target, Found | Failed]:
+        assert password == "right"  # noqa: S105
+        assert set(asked) <= set(pins)
+        self.said.append(f"read {','.join(map(str, asked))} as root")
+        return {one: replace(self.machines[str(one)], has_key=True) for one in asked}
+
     def let_in(
         self, asked: Sequence[Target], pins: Pins, password: str
     ) -> dict[Target, Failed | None]:
@@ -147,6 +155,24 @@ def test_a_second_run_asks_for_nothing_that_is_done() -> None:
     assert world.discovers().added == ()
     assert not [said for said in world.said if said.startswith(("confirm", "keep", "let in"))]
     assert "password ssh" not in world.said
+
+
+@pytest.mark.parametrize("closed", [(), ("198.51.100.12",), ("198.51.100.11", "198.51.100.12")])
+def test_a_password_that_sudo_asks_for_is_asked_once_and_kept(closed: tuple[str, ...]) -> None:
+    world = rack(closed=set(closed))
+    del world.machines["bmc:203.0.113.12"]
+    for name, one in world.machines.items():
+        world.machines[name] = replace(one, sudo_asks=True)
+    found = world.discovers()
+    assert found.sudo_password == "right"  # noqa: S105
+    assert [said for said in world.said if said.startswith("password")] == ["password ssh"]
+    with_key = [one for one in world.machines if one not in closed]
+    as_root = [f"read {','.join(with_key)} as root"] if with_key else []
+    assert [said for said in world.said if said.endswith("as root")] == as_root
+
+
+def test_where_sudo_asks_for_nothing_no_password_is_kept() -> None:
+    assert rack().discovers().sudo_password is None
 
 
 def test_a_run_that_was_cut_goes_on_with_those_that_lack_the_key() -> None:

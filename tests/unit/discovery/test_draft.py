@@ -10,7 +10,7 @@ import yaml
 
 from appliance.errors import ConfigError
 from appliance.model.checks.discovery.draft import DraftNode, draft, host_vars
-from appliance.model.checks.discovery.found import found_by_bmc, found_by_ssh
+from appliance.model.checks.discovery.found import Found, found_by_bmc, found_by_ssh
 from appliance.model.checks.discovery.targets import targets
 from appliance.model.checks.hardware.found import Machine
 from appliance.model.state.facts.facts import SCHEMA, NodeFacts
@@ -87,3 +87,23 @@ def test_a_placeholder_is_no_serial_and_missing_lists_are_unknown() -> None:
     found = found_by_bmc(target, Machine.model_validate(document))
     assert (found.serial, found.gpus, found.cpus, found.memory_bytes) == (None,) * 4
     assert found.product == "S5SP"
+
+
+def test_a_thousand_machines_are_each_compared_with_those_that_tell_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places = [f"198.18.{n // 200}.{n % 200 + 1}" for n in range(1000)]
+    found = [machine(place, serial=f"S{n}", uuid=f"U{n}") for n, place in enumerate(places)]
+    found += [machine(f"bmc:{place}", serial=f"S{n}") for n, place in enumerate(places)]
+    compared = []
+    is_also = Found.is_also
+
+    def counted(one: Found, other: Found) -> bool:
+        compared.append(one)
+        return is_also(one, other)
+
+    monkeypatch.setattr(Found, "is_also", counted)
+    roles = dict.fromkeys(places[1:], "cpu_workers")
+    drafted = draft(found, profiles(), wishes({"roles": roles, "system_nodes": 0}))
+    assert [node.bmc is not None for node in drafted.nodes] == [True] * 1000
+    assert len(compared) == 1000

@@ -45,6 +45,7 @@ class Machine(paramiko.ServerInterface):
         self.stdin: list[bytes] = []
         self.commands: list[str] = []
         self.ignores_file = False
+        self.sudo_takes: str | None = None
 
     @property
     def file(self) -> Path:
@@ -80,6 +81,10 @@ class Machine(paramiko.ServerInterface):
                 self.stdin.append(stdin)
                 channel.sendall(mark_of(command) + self.said)
                 channel.send_exit_status(0)
+            elif self.sudo_takes is not None and "sudo" in command:
+                self.stdin.append(stdin)
+                channel.sendall(mark_of(command))
+                channel.send_exit_status(int(stdin != f"{self.sudo_takes}\n".encode()))
             else:
                 done = subprocess.run(
                     ["sh", "-c", command], input=stdin, capture_output=True, timeout=20,
@@ -185,7 +190,26 @@ def test_the_password_is_in_no_command(servers: SshServers, machine: Machine) ->
     servers.read([where()], pins, PASSWORD)
     servers.let_in([where()], pins, PASSWORD)
     assert machine.stdin[0].startswith(f"{PASSWORD}\n".encode())
-    assert len(machine.commands) == 2
+    assert len(machine.commands) == 3
+    assert not [one for one in machine.commands if PASSWORD in one or "pass-word" in one]
+
+
+def test_a_password_for_sudo_is_proved_and_is_in_no_command(
+    servers: SshServers, machine: Machine
+) -> None:
+    pins = pinned(servers)
+    servers.let_in([where()], pins, PASSWORD)
+    machine.sudo_takes = PASSWORD
+    found = servers.read([where()], pins, None)[where()]
+    assert isinstance(found, Found)
+    assert (found.has_key, found.sudo_asks) == (True, True)
+    found = servers.read_as_root([where()], pins, PASSWORD)[where()]
+    assert isinstance(found, Found)
+    assert (found.has_key, found.sudo_asks) == (True, True)
+    assert f"{PASSWORD}\n".encode() in machine.stdin
+    wrong = servers.read_as_root([where()], pins, "wrong")[where()]
+    assert isinstance(wrong, Failed)
+    assert "sudo does not make the login user root with this password" in wrong.reason
     assert not [one for one in machine.commands if PASSWORD in one or "pass-word" in one]
 
 

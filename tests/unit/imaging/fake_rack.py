@@ -140,6 +140,11 @@ class FakeBmc:
             self._server.power = "Off"
         return self.machine()
 
+    def media(self) -> tuple[Medium, ...]:
+        """What is inserted."""
+        held = self._server.medium
+        return (Medium("Cd", ("CD",), held or None, inserted=bool(held)),)
+
     def insert(self, url: str) -> Medium:
         """Insert, unless it refuses."""
         self._server.orders.append("insert")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,9 +18,10 @@ from appliance.errors import (
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc.orders import BmcMachine
 from appliance.model.node.imaging.batch import Note
+from appliance.model.node.imaging.seed import Seed
 from appliance.model.site.imaging_settings import NodeImaging
 from appliance.model.site.settings import Node
-from tests.unit.imaging.fake_rack import FakeBmc, FakeRack, host_key
+from tests.unit.imaging.fake_rack import Batch, FakeBmc, FakeRack, host_key
 
 LOOKED = {"look"}
 
@@ -266,3 +268,68 @@ def test_a_failed_clean_up_hides_no_reason() -> None:
         with pytest.raises(StepNotVerified) as caught:
             rack.image()
     assert "its installer stopped: curtin failed" in _said(caught)
+
+
+OTHERS = "http://192.0.2.77:8000/token/installer.iso"
+
+
+@pytest.mark.parametrize("power", ["On", "Off"])
+def test_a_server_with_the_medium_of_another_command_is_refused_by_name(power: str) -> None:
+    rack = FakeRack(2)
+    rack.servers["w1"].medium, rack.servers["w1"].power = OTHERS, power
+    with pytest.raises(PreflightFailed) as caught:
+        rack.image()
+    assert f"w1: medium: found Cd: inserted: {OTHERS}" in _said(caught)
+    assert "another command may be installing it" in _said(caught)
+    assert "--wipe SN-w1" in _said(caught)
+    assert not _touched(rack)
+    assert rack.servers["w1"].medium == OTHERS
+
+
+def test_the_operator_may_say_that_the_medium_is_left_over() -> None:
+    rack = FakeRack(1)
+    rack.servers["w1"].medium = OTHERS
+    rack.image(wipe=["SN-w1"])
+    assert rack.servers["w1"].content == "system"
+
+
+def test_a_medium_that_a_run_of_ours_left_is_no_others() -> None:
+    rack = FakeRack(1)
+    server = rack.servers["w1"]
+    server.medium = OTHERS
+    rack.notes["w1"] = Note("SN-w1", "DISK-w1")
+    rack.image()
+    assert server.content == "system"
+
+
+def test_a_medium_that_comes_during_the_question_is_not_replaced() -> None:
+    rack = FakeRack(1)
+    server = rack.servers["w1"]
+
+    def meanwhile(_found: object) -> bool:
+        server.medium = OTHERS
+        return True
+
+    rack.confirm = meanwhile
+    with pytest.raises(Refused) as caught:
+        rack.image()
+    assert "another command may be installing it" in _said(caught)
+    assert (server.medium, set(server.orders) - LOOKED) == (OTHERS, set())
+
+
+def test_a_medium_that_comes_at_the_same_moment_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rack = FakeRack(2)
+    server, offer = rack.servers["w1"], Batch.offer
+
+    def meanwhile(batch: Batch, seeds: Sequence[Seed]) -> str:
+        server.medium = OTHERS
+        return offer(batch, seeds)
+
+    monkeypatch.setattr(Batch, "offer", meanwhile)
+    with pytest.raises(StepNotVerified) as caught:
+        rack.image()
+    assert f"w1: Cd: inserted: {OTHERS}: another command installs it" in _said(caught)
+    assert (server.medium, set(server.orders) - LOOKED) == (OTHERS, set())
+    assert rack.servers["w2"].content == "system"

@@ -28,21 +28,41 @@ class Stores:
     """Plays docker, crictl and ctr: a registry, Docker's store, and containerd's."""
 
     def __init__(self) -> None:
-        self.registry = {DIGEST, UNNAMED}
+        self.registry = {DIGEST: "sha256:1", UNNAMED: "sha256:3"}
         self.docker = [
-            {"RepoTags": [TAG], "RepoDigests": [DIGEST]},
-            {"RepoTags": [BY_HAND], "RepoDigests": []},
-            {"RepoTags": [], "RepoDigests": [UNNAMED]},
+            {"Id": "sha256:1", "RepoTags": [TAG], "RepoDigests": [DIGEST]},
+            {"Id": "sha256:2", "RepoTags": [BY_HAND], "RepoDigests": []},
+            {"Id": "sha256:3", "RepoTags": [], "RepoDigests": [UNNAMED]},
         ]
-        self.containerd: set[str] = set()
+        self.containerd: dict[str, str] = {}
         self.saved: list[str] = []
         self.imports = True
-        self.others = [
-            {"RepoTags": ["r:5000/old:1"], "RepoDigests": ["r:5000/old@sha256:1"], "Size": GIB},
-            {"RepoTags": ["customer/large:1"], "RepoDigests": [], "Size": 30 * GIB},
-            {"RepoTags": ["customer/tool:1", "customer/tool:2"], "RepoDigests": None, "Size": GIB},
-            {"RepoTags": ["nginx:1"], "RepoDigests": ["nginx@sha256:2"], "Size": 2 * GIB},
-            {"RepoTags": [], "RepoDigests": [], "Size": GIB},
+        self.others: list[dict[str, Any]] = [
+            {
+                "Id": "sha256:5",
+                "RepoTags": ["r:5000/old:1"],
+                "RepoDigests": ["r:5000/old@sha256:1"],
+                "Size": GIB,
+            },
+            {
+                "Id": "sha256:6",
+                "RepoTags": ["customer/large:1"],
+                "RepoDigests": [],
+                "Size": 30 * GIB,
+            },
+            {
+                "Id": "sha256:7",
+                "RepoTags": ["customer/tool:1", "customer/tool:2"],
+                "RepoDigests": None,
+                "Size": GIB,
+            },
+            {
+                "Id": "sha256:8",
+                "RepoTags": ["nginx:1"],
+                "RepoDigests": ["nginx@sha256:2"],
+                "Size": 2 * GIB,
+            },
+            {"Id": "sha256:9", "RepoTags": [], "RepoDigests": [], "Size": GIB},
         ]
 
     def __call__(self, argv: list[str], _seconds: int) -> tuple[int, str, str]:
@@ -54,7 +74,9 @@ class Stores:
         if words == ["docker", "image"]:
             return self._images(argv)
         if words == ["crictl", "inspecti"]:
-            return int(argv[2] not in self.containerd), "", ""
+            assert argv[2:4] == ["--output", "json"]
+            found = self.containerd.get(argv[4])
+            return (0, json.dumps({"status": {"id": found}}), "") if found else (1, "", "no such")
         return self._change(argv)
 
     def _images(self, argv: list[str]) -> tuple[int, str, str]:
@@ -69,24 +91,32 @@ class Stores:
         if argv[:2] == ["crictl", "pull"]:
             if argv[2] not in self.registry:
                 return 1, "", "not found"
-            self.containerd.add(argv[2])
+            self.containerd[argv[2]] = self.registry[argv[2]]
         elif argv[:5] == ["ctr", "--namespace", "k8s.io", "images", "tag"]:
-            self.containerd.add(argv[7])
+            self.containerd[argv[7]] = self.containerd[argv[6]]
         elif argv[:2] == ["docker", "save"]:
             self.saved = argv[4:]
             Path(argv[3]).write_text("image")
         elif argv[:5] == ["ctr", "--namespace", "k8s.io", "images", "import"] and self.imports:
-            self.containerd |= set(self.saved)
+            self.containerd |= {name: self._identity_of(name) for name in self.saved}
         else:
             return 1, "", "no space left on device"
         return 0, "", ""
 
+    def _identity_of(self, name: str) -> str:
+        images: list[dict[str, Any]] = [*self.docker, *self.others]
+        found = [
+            one["Id"] for one in images if name in (one["RepoTags"] or one["RepoDigests"] or ())
+        ]
+        assert len(found) == 1
+        return str(found[0])
+
 
 def moved(module: ModuleType, stores: Stores, folder: Path) -> Any:
-    mover = module.Mover(stores, str(folder))
-    for tags, digests in module.images_of_pods(stores):
-        if mover.lacks(tags or digests):
-            mover.bring(tags, digests)
+    mover = module.Mover(stores, str(folder), "r:5000")
+    for identity, tags, digests in module.images_of_pods(stores):
+        if mover.lacks(identity, tags or digests):
+            mover.bring(identity, tags, digests)
     return mover
 
 
@@ -96,17 +126,44 @@ def test_an_image_comes_from_its_registry_and_one_made_by_hand_from_docker(
     stores = Stores()
     mover = moved(module, stores, tmp_path)
     assert (mover.pulled, mover.copied) == ([TAG, UNNAMED], [BY_HAND])
-    assert stores.containerd == {TAG, DIGEST, BY_HAND, UNNAMED}
+    assert stores.containerd == {
+        TAG: "sha256:1", DIGEST: "sha256:1", BY_HAND: "sha256:2", UNNAMED: "sha256:3",
+    }  # fmt: skip
     assert list(tmp_path.iterdir()) == []
     again = moved(module, stores, tmp_path)
     assert (again.pulled, again.copied) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("there", "served", "then"),
+    [
+        ({BY_HAND: "sha256:old"}, {}, {BY_HAND: "sha256:2"}),
+        ({UNNAMED: "sha256:old"}, {}, {UNNAMED: "sha256:3"}),
+        ({TAG: "sha256:old"}, {}, {TAG: "sha256:1"}),
+        # The registry has a newer one under this name, which a pod gets that starts anew.
+        ({TAG: "sha256:new"}, {TAG: "sha256:new"}, {TAG: "sha256:new"}),
+    ],
+    ids=["by hand", "by digest", "the registry lacks the tag", "the registry has the tag"],
+)
+def test_other_content_under_the_same_name_is_not_moved_yet(
+    module: ModuleType,
+    tmp_path: Path,
+    there: dict[str, str],
+    served: dict[str, str],
+    then: dict[str, str],
+) -> None:
+    stores = Stores()
+    stores.containerd, stores.registry = dict(there), {**stores.registry, **served}
+    mover = moved(module, stores, tmp_path)
+    assert (mover.pulled, mover.copied) == ([TAG, UNNAMED], [BY_HAND])
+    assert then.items() <= stores.containerd.items()
 
 
 def test_docker_gives_every_image_where_the_registry_is_away(
     module: ModuleType, tmp_path: Path
 ) -> None:
     stores = Stores()
-    stores.registry = set()
+    stores.registry = {}
     mover = moved(module, stores, tmp_path)
     assert mover.copied == [TAG, BY_HAND, UNNAMED]
 
@@ -122,8 +179,8 @@ def test_an_image_that_neither_gives_is_named_and_no_file_is_left(
 
 
 def others(module: ModuleType, stores: Stores, folder: Path, free: int) -> Any:
-    mover = module.Mover(stores, str(folder))
-    mover.bring_others("r:5000", lambda: free)
+    mover = module.Mover(stores, str(folder), "r:5000")
+    mover.bring_others(lambda: free)
     return mover
 
 
@@ -160,7 +217,9 @@ def test_an_image_that_no_pod_runs_and_that_cannot_be_copied_fails_nothing(
 
 
 def test_images_that_docker_does_not_list_fail_nothing(module: ModuleType, tmp_path: Path) -> None:
-    mover = module.Mover(lambda argv, _seconds: (1, "", f"no such image: {argv}"), str(tmp_path))
-    mover.bring_others("r:5000", lambda: 100 * GIB)
+    mover = module.Mover(
+        lambda argv, _seconds: (1, "", f"no such image: {argv}"), str(tmp_path), "r:5000"
+    )
+    mover.bring_others(lambda: 100 * GIB)
     assert mover.copied == []
     assert "no such image" in mover.kept[0]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.cli.commands.node.patch import patch_as_json
 from appliance.errors import (
     Interrupted,
     NodeUnreachable,
@@ -60,6 +61,17 @@ def test_the_play_is_given_the_packages_and_the_index_that_the_manifest_names() 
     assert bench.rack.hosts["w1"]["node_patch_packages"] == UPDATES
     assert bench.rack.hosts["w1"]["node_patch_index_digest"] == INDEX
     assert bench.rack.hosts["w1"]["node_patch_boot_from"] == "boot-1-w1"
+
+
+def test_json_has_what_a_node_owes_of_an_earlier_patch() -> None:
+    bench = Bench(workers=1)
+    found = bench.rack.states["w1"]
+    assert isinstance(found, NodeState)
+    bench.rack.states["w1"] = replace(found, stale=("ssh.service",), interrupted=True)
+    told = patch_as_json(bench.patch(dry_run=True))["nodes"]["w1"]
+    assert (told["owed"], told["repairs_dpkg"], told["out_of_service"]) == (
+        ["ssh.service"], True, False,
+    )  # fmt: skip
 
 
 def test_a_bundle_that_the_services_node_lacks_comes_first() -> None:

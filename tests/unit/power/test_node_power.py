@@ -247,6 +247,18 @@ def test_a_bmc_that_lies_is_found_out() -> None:
     assert bench.journal.records[0].outcome == "not verified"
 
 
+@pytest.mark.parametrize("verb", ["on", "off", "cycle"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_node_that_answers_although_its_bmc_reports_off_is_refused(
+    verb: Any, dry_run: bool
+) -> None:
+    bench = Bench("Off")
+    bench.power.answering = {"w1"}
+    said = bench.refused(verb, PreflightFailed, dry_run=dry_run, allow_outage=True)
+    assert "found power Off, but 198.18.7.21 answers" in said
+    assert "bmc_address or bmc_system in host_vars/w1.yml" in said
+
+
 def test_one_node_that_fails_holds_up_no_other() -> None:
     bench = Bench("Off")
     bench.driver.order_fails["w1"] = StepNotVerified("w1: its BMC reports power Off 180 s after")

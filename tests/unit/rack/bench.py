@@ -26,6 +26,7 @@ from tests import samples
 from tests.fake_bmcs import FakeDriver
 from tests.fakes import FakeArchive, FakeClock, FakeJournal, FakeObserver, run
 from tests.sessions import fake_session
+from tests.unit.health.test_workflow import FakeControlHost
 from tests.unit.rack.world import Killed, World
 
 __all__ = ["Killed"]
@@ -171,6 +172,7 @@ class Bench:
             observer=self.observer,
             upgrade_evidence=self.world,
             rack_record=self.record,
+            control_host=FakeControlHost(),
         )
 
     def confirm(self, lines: Sequence[str]) -> bool:

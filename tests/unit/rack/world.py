@@ -20,7 +20,7 @@ from appliance.model.state.nodes.maintenance import (
     Maintenance,
     stands_as_ours,
 )
-from appliance.model.state.observed import Fault, Look
+from appliance.model.state.observed import Fault, Look, PodView
 from appliance.model.upgrade.evidence import SnapshotProof
 from tests import samples
 from tests.fakes import FakeClock, FakeRack
@@ -58,6 +58,8 @@ class World(FakeRack):
         self.dead = False
         self.pods: dict[str, list[PodOnNode]] = {node.name: [] for node in desired.site.nodes}
         self.budgets: list[Budget] = []
+        self.looks_from_pods = 0
+        self.faults_of_pods: tuple[str, ...] = ()
 
     @contextmanager
     def effect(self, what: str) -> Any:
@@ -120,6 +122,13 @@ class World(FakeRack):
         self.require_api()
         with self.effect(f"annotate {'off' if value is None else 'on'}"):
             super().annotate(names, key, value)
+
+    def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
+        assert "busybox" in image
+        assert set(nodes) <= self.on
+        self.looks_from_pods += 1
+        seen = dict.fromkeys(names, ())
+        return PodView(tuple(nodes), self.faults_of_pods, dict.fromkeys(nodes, seen))
 
     # Pods and marks.
 

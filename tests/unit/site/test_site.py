@@ -37,6 +37,20 @@ def test_the_example_is_the_guides_two_server_appliance() -> None:
         site.node("gpu9")
 
 
+def test_nodes_of_one_chassis_share_a_bmc_where_each_names_its_system(tmp_path: Path) -> None:
+    folder = copy_of_good(tmp_path / "rack7")
+    for name, address in (("master1", "203.0.113.11"), ("gpu1", "203.0.113.21")):
+        path = folder / "host_vars" / f"{name}.yml"
+        text = path.read_text()
+        assert text.count(address) == 1
+        path.write_text(text.replace(address, f"203.0.113.11\nbmc_system: Node-{name}"))
+    site = load_site(folder, known=KNOWN)
+    assert {(str(node.bmc_address), node.bmc_system) for node in site.nodes} == {
+        ("203.0.113.11", "Node-master1"),
+        ("203.0.113.11", "Node-gpu1"),
+    }
+
+
 @pytest.mark.parametrize(
     ("runai", "system", "expected"),
     [

@@ -81,4 +81,9 @@ SAID: Final = (
     "NAME   TYPE   DATA   AGE",
     "expected 3 tokens, found 2",
     "the secrets of 3 namespaces",
+    "pins: 2 of 3 certificates",
+    "CPU pinning: enabled, pinned: 4",
+    "ping: 4 packets, 1500 bytes",
+    "GPIO pin 17 is high",
+    "the pin is bent",
 )

@@ -296,12 +296,14 @@ def test_a_secret_in_plain_data_is_known_by_what_stands_beside_it(value: object)
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "DB_PASSWORD", "clientSecret", "registryAuth", "auth"]
+    "name", ["password", "DB_PASSWORD", "clientSecret", "registryAuth", "auth", "userPin", "PIN"]
 )
 def test_a_name_of_a_secret_is_known(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["secretName", "author", "passed", "token_ttl", "key", "serial"])
+@pytest.mark.parametrize(
+    "name", ["secretName", "author", "passed", "token_ttl", "key", "serial", "spin"]
+)
 def test_a_harmless_name_is_no_secrets(name: str) -> None:
     assert not is_secret_name(name)

@@ -30,15 +30,16 @@ def change(rack: FakeRack, name: str, **changes: Any) -> None:
     rack.cluster = replace(rack.cluster, nodes={**nodes, name: replace(nodes[name], **changes)})
 
 
-def test_certificates_are_not_renewed_but_where_one_has_expired() -> None:
-    site = Renewing(certificates(cp1={"server": 5}))
+def test_certificates_are_not_renewed_but_where_one_ends_soon() -> None:
+    site = Renewing(certificates(cp1={"server": 8}))
     marked(site.rack)
     with pytest.raises(PreflightFailed, match="is under way"):
         site.renew()
     assert site.played == []
-    expired = Renewing(certificates(cp1={"server": -1}))
-    marked(expired.rack)
-    assert expired.renew().done
+    for days in (-1, 5):
+        ending = Renewing(certificates(cp1={"server": days}))
+        marked(ending.rack)
+        assert ending.renew().done
 
 
 def test_certificates_are_renewed_when_only_a_debt_is_left() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.batch_options import allow_outage_option, max_unavailable_option
 from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
 from appliance.cli.commands.cluster.rehearsal import rehearsing
 from appliance.cli.help.complete import node_names
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from appliance.workflows.cluster.docker_removal import RemovalResult
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
 
-MOST_AT_ONCE = 50
-
 
 @click.command()
 @click.option("--to", required=True, metavar="RELEASE", help="The release to go to.")
@@ -48,14 +47,7 @@ MOST_AT_ONCE = 50
     help="The bundle of a release on the way. Needed until the services node has a copy. "
     "Repeatable.",
 )
-@click.option(
-    "--max-unavailable",
-    type=click.IntRange(1, MOST_AT_ONCE),
-    default=1,
-    show_default=True,
-    metavar="NUMBER",
-    help="How many workers may be out of service at a time.",
-)
+@max_unavailable_option
 @click.option(
     "--without",
     multiple=True,
@@ -83,9 +75,7 @@ MOST_AT_ONCE = 50
     metavar="SETTING",
     help="Give up a setting that kubeadm would drop, or an image, by the name shown. Repeatable.",
 )
-@click.option(
-    "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
-)
+@allow_outage_option
 @click.option(
     "--remove-docker",
     is_flag=True,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.batch_options import allow_outage_option
 from appliance.cli.options import (
     Place,
     changed_site_option,
@@ -48,9 +49,7 @@ TIMED = {
     type=Place(file_okay=False),
     help="The bundle of that release. Needed until the services node has a copy.",
 )
-@click.option(
-    "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
-)
+@allow_outage_option
 @changed_site_option
 @dry_run_option
 @yes_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.batch_options import at_once_option
 from appliance.cli.commands.install.scope import host_of
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
@@ -88,14 +89,7 @@ def _address(_ctx: click.Context, _param: click.Parameter, value: str) -> IPv4Ad
     multiple=True,
     help="Serial of a machine whose disk may be erased whatever is on it; may be repeated.",
 )
-@click.option(
-    "--at-once",
-    type=click.IntRange(1, MOST_AT_ONCE),
-    default=8,
-    show_default=True,
-    metavar="NUMBER",
-    help="How many servers at the same time.",
-)
+@at_once_option(MOST_AT_ONCE, default=8)
 @changed_site_option
 @dry_run_option
 @yes_option

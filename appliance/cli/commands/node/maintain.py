@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.batch_options import (
+    acknowledge_option,
+    allow_outage_option,
+    budget_wait_option,
+    reason_option,
+    seconds,
+    wait_option,
+)
 from appliance.cli.commands.install.scope import node_of
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
@@ -31,22 +38,10 @@ if TYPE_CHECKING:
     from appliance.workflows.node.maintain import MaintainResult
     from appliance.workflows.node.return_ import ReturnResult
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
-    """A time such as ``90m``, ``4h`` or ``2d`` in seconds; None stays None."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"(\d+)([smhd])", value)
-    if not found:
-        raise click.BadParameter(f"{value!r} is not a duration; write for example 90m, 4h or 2d")
-    return float(found[1]) * UNITS[found[2]]
-
 
 @click.command("maintain")
 @click.argument("name", metavar="NODE", shell_complete=node_names)
-@click.option("--reason", default="", help="Why; shown by status and stored in the journal.")
+@reason_option
 @click.option("--window", callback=seconds, metavar="TIME", help="Planned duration: 90m, 4h, 2d.")
 @click.option(
     "--mode",
@@ -59,17 +54,8 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 @click.option(
     "--lost", is_flag=True, help="The node is unreachable: taint it through the API only."
 )
-@click.option(
-    "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
-)
-@click.option(
-    "--budget-wait",
-    callback=seconds,
-    metavar="TIME",
-    default="60s",
-    show_default=True,
-    help="How long to wait for a PodDisruptionBudget to allow an eviction.",
-)
+@allow_outage_option
+@budget_wait_option
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -224,20 +210,8 @@ def mark_as_json(mark: Maintenance) -> dict[str, Any]:
 
 @click.command("return")
 @click.argument("name", metavar="NODE", shell_complete=node_names)
-@click.option(
-    "--acknowledge",
-    multiple=True,
-    metavar="FINDING",
-    help="Accept this difference, for example dimm:A1. Repeatable.",
-)
-@click.option(
-    "--wait",
-    callback=seconds,
-    metavar="TIME",
-    default="10m",
-    show_default=True,
-    help="How long to wait for the node to answer.",
-)
+@acknowledge_option
+@wait_option("10m", "How long to wait for the node to answer.")
 @changed_site_option
 @dry_run_option
 @yes_option

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.batch_options import allow_outage_option, max_unavailable_option
 from appliance.cli.commands.install.scope import host_of
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.workflows.node.patch_look import PatchResult
 
-MOST_AT_ONCE = 50
 # How many packages of a node are named before the rest is counted; JSON has every one.
 NAMED = 6
 
@@ -47,14 +47,7 @@ NAMED = 6
     type=Place(file_okay=False),
     help="The bundle with the updates. Needed until the services node has a copy.",
 )
-@click.option(
-    "--max-unavailable",
-    type=click.IntRange(1, MOST_AT_ONCE),
-    default=1,
-    show_default=True,
-    metavar="NUMBER",
-    help="How many workers may be out of service at a time.",
-)
+@max_unavailable_option
 @click.option(
     "--reboot",
     type=Words(["needed", "always"]),
@@ -62,9 +55,7 @@ NAMED = 6
     show_default=True,
     help="needed: boot a node only where an update takes effect only then.",
 )
-@click.option(
-    "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
-)
+@allow_outage_option
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -127,7 +118,7 @@ def patch(
         )
         done = node_patch(request, session, connected.opened(confirm))
     if output == "json":
-        print_json(_as_json(done))
+        print_json(patch_as_json(done))
     elif dry_run:
         _show(connected.site, done, err=False)
     else:
@@ -241,7 +232,8 @@ def _left_alone(site: Site, found: PatchResult) -> Iterator[str]:
         yield f"not patched: {', '.join(names)}: no member of the cluster, with no bundle to use"
 
 
-def _as_json(done: PatchResult) -> dict[str, Any]:
+def patch_as_json(done: PatchResult) -> dict[str, Any]:
+    """What ``-o json`` prints of a plan or of a finished run."""
     plan = done.plan
     return {
         "steps": [
@@ -286,6 +278,9 @@ def _node_json(patch: NodePatch, done: PatchResult) -> dict[str, Any]:
         ],
         "boots": list(patch.reboot),
         "restarts": list(patch.services),
+        "owed": list(patch.owed),
+        "out_of_service": patch.out,
+        "repairs_dpkg": patch.repair,
         "libraries": list(patch.libraries),
         "evicts": [pod.where for pod in foreseen.evicted] if foreseen else [],
     }

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.commands.node.maintain import seconds
+from appliance.cli.batch_options import (
+    acknowledge_option,
+    budget_wait_option,
+    reason_option,
+    wait_option,
+)
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
 from appliance.cli.screen.confirm import about_site, confirmed, tell
@@ -32,18 +37,11 @@ def rack() -> None:
 
 
 @rack.command()
-@click.option("--reason", default="", help="Why; shown by status and stored in the journal.")
+@reason_option
 @click.option(
     "--allow-outage", is_flag=True, help="Continue although a member of etcd is not healthy."
 )
-@click.option(
-    "--budget-wait",
-    callback=seconds,
-    metavar="TIME",
-    default="60s",
-    show_default=True,
-    help="How long a PodDisruptionBudget may hold a pod; then it ends with its node.",
-)
+@budget_wait_option
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -65,6 +63,7 @@ def down(
 
     \b
     - every member is cordoned, so that no pod moves; each pod is asked to end
+    - a pod that a budget holds for longer than --budget-wait ends with its node
     - workers and system nodes are powered off over SSH
     - a snapshot of etcd is saved and restored once
     - the control planes are powered off one by one, a services host of its own last
@@ -100,20 +99,8 @@ def down(
 
 
 @rack.command()
-@click.option(
-    "--wait",
-    callback=seconds,
-    metavar="TIME",
-    default="15m",
-    show_default=True,
-    help="How long to wait for the nodes of each stage to answer.",
-)
-@click.option(
-    "--acknowledge",
-    multiple=True,
-    metavar="FINDING",
-    help="Accept this difference of a node, for example dimm:A1. Repeatable.",
-)
+@wait_option("15m", "How long to wait for the nodes of each stage to answer.")
+@acknowledge_option
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -136,6 +123,7 @@ def up(
     - after the control planes: waits until etcd has a quorum and the API answers
     - each node passes the tests of 'node return' before it takes pods
     - a node that others cordoned or maintain stays as it is
+    - at the end all checks of 'appliance health', Run:ai included where the site has it
 
     This works after a power cut without any 'rack down' too. What does not come is named; the
     same command goes on from there.
@@ -150,7 +138,7 @@ def up(
 
     def load() -> Desired:
         """Read by a connection of its own: what the first one read, the nodes were off."""
-        return app.connect(site).load_desired()
+        return app.connect(site, reads_vendor_bundle=True).load_desired()
 
     request = UpRequest(connected.site, load, run, wait, accepted, dry_run)
 
@@ -164,7 +152,7 @@ def up(
         planned, returned = list(done.planned), list(done.returned)
         print_json({"planned": planned, "returned": returned, "left": left, "up": not dry_run})
         return
-    for line in done.planned if dry_run else (*done.left, "the rack is up: see appliance status"):
+    for line in done.planned if dry_run else (*done.left, "the rack is up and healthy"):
         print_line(line)
 
 

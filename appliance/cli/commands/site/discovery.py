@@ -39,9 +39,7 @@ _USER: Final = "ubuntu"
 _MOST_BYTES: Final = 1 << 20
 _MOST_LETTERS: Final = 1024
 _STDIN: Final = "-"
-_NODE_OPTIONS: Final = (
-    *("control_plane", "gpu_workers", "cpu_workers", "system_nodes", "services", "hardware"),
-)
+_NODE_OPTIONS: Final = (*_ROLES.values(), "services", "hardware")
 
 
 @dataclass(frozen=True)
@@ -180,9 +178,7 @@ def discovery_options(command: Command) -> Command:
             ),
             click.option("--bmc-user", help="Who logs in to the BMCs. Default: admin."),
             click.option(
-                "--bmc-password-file",
-                metavar="FILE|-",
-                help="The BMCs' password, likewise.",
+                "--bmc-password-file", metavar="FILE|-", help="The BMCs' password, likewise."
             ),
             click.option("--yes", is_flag=True, help="Answer the questions of --discover."),
         )
@@ -212,28 +208,41 @@ def discovered(
         raise click.UsageError(
             "--private-key of a discovery begins with / or ~/: site.yml keeps it as it is typed"
         )
+    if new.jump_host is not None:
+        raise click.UsageError(
+            "--discover goes through no --jump-host: run it on that host, and write ssh.jump_host "
+            "into its site.yml afterwards; or name the nodes: --control-plane, --worker"
+        )
     contacts = contacts_of(directory, new, options, dry_run=dry_run)
     found = discover(targets, profiles(), wishes, contacts, dry_run=dry_run)
     groups: dict[str, Any] = {}
     for node in found.drafted.nodes:
         groups.setdefault(node.group, {})[node.name] = str(node.address)
     models = {node.name: node.model for node in found.drafted.nodes if node.model}
+    new = replace(new, become_password=found.sudo_password is not None)
     return replace(new, hardware=models, **groups), found
 
 
-def with_found(request: SiteInitRequest, found: Discovery, bmc_user: str | None) -> SiteInitRequest:
-    """The request, with the pins and the BMCs' login."""
+def with_found(
+    request: SiteInitRequest, found: Discovery, bmc_user: str | None, port: int | None
+) -> SiteInitRequest:
+    """The request, with the pins, the BMCs' login and the password for sudo."""
+    from appliance.adapters.ssh.known_hosts import entry_name
     from appliance.model.checks.discovery.draft import host_vars
     from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
+    from appliance.model.site.vault_ref import BECOME_PASSWORD
 
     values, lines = {key: dict(one) for key, one in request.host_vars.items()}, ""
     for node in found.drafted.nodes:
         values[node.name] |= host_vars(node, found.pins[node.bmc] if node.bmc else None)
         if node.ssh:
-            lines += f"{node.ssh.address} {found.pins[node.ssh]}\n"
+            name = entry_name(str(node.ssh.address), port or 22)
+            lines += f"{name} {found.pins[node.ssh]}\n"
     secrets = dict(request.secrets)
     if found.bmc_password is not None:
         secrets |= {USER_NAME: bmc_user or "admin", PASSWORD_NAME: found.bmc_password}
+    if found.sudo_password is not None:
+        secrets[BECOME_PASSWORD.name] = found.sudo_password
     return replace(request, host_vars=values, known_hosts=lines, secrets=secrets)
 
 
@@ -266,7 +275,7 @@ def contacts_of(
     from appliance.workflows.site.discover import Contacts
 
     return Contacts(
-        SshServers(new.user or _USER, new.private_key or ""),
+        SshServers(new.user or _USER, new.private_key or "", new.port or 22),
         RedfishProspects(options.bmc_user or "admin"),
         SitePins(directory),
         Operator(directory, options, dry_run=dry_run),

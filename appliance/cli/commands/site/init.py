@@ -78,7 +78,7 @@ def init(
         asked = new if new.gpu is not None else replace(new, gpu=_asks_for_gpus(new))
         request = SiteInitRequest.of(directory, asked, dry_run=dry_run)
         if discovery is not None and found is not None:
-            request = with_found(request, found, discovery.bmc_user)
+            request = with_found(request, found, discovery.bmc_user, new.port)
         written = site_init(request, *ports)
     if found is not None and not dry_run:
         forget_pins(directory)

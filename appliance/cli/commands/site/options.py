@@ -90,6 +90,15 @@ def new_site_options(command: Command) -> Command:
             ),
             click.option("--user", help="SSH user on the nodes. Default: ubuntu."),
             click.option("--private-key", help="Path of the SSH key. Default: the agent's keys."),
+            click.option(
+                "--ssh-port",
+                "port",
+                type=click.IntRange(1, 65535),
+                help="The port of the nodes' SSH servers. Default: 22.",
+            ),
+            click.option(
+                "--jump-host", metavar="USER@HOST", help="The host on the way to the nodes."
+            ),
             click.option("--dns", "dns_servers", multiple=True, help="A DNS server; up to 3."),
             click.option("--ntp", "ntp_servers", multiple=True, help="An NTP server; repeatable."),
         )

@@ -224,11 +224,17 @@ def _one_each(found: Sequence[Found]) -> tuple[list[_Machine], list[str]]:
     ordered = sorted(found, key=lambda one: (one.target.kind != "ssh", one.target.address))
     machines: list[_Machine] = []
     notices: list[str] = []
+    # What tells a machine -> places of those that told it, so that each meets few others.
+    telling: dict[tuple[str, str], list[int]] = {}
     for one in ordered:
+        marks = [("serial", one.serial or ""), ("uuid", one.uuid or "")]
+        met = sorted({n for mark in marks if mark[1] for n in telling.get(mark, ())})
         place, same = next(
-            ((n, known) for n, known in enumerate(machines) if known.seen.is_also(one)), (0, None)
+            ((n, machines[n]) for n in met if machines[n].seen.is_also(one)), (0, None)
         )
         if same is None:
+            for mark in marks:
+                telling.setdefault(mark, []).append(len(machines))
             machines.append(_Machine(one, one.target if one.target.kind == "bmc" else None))
             if one.serial is None and one.uuid is None:
                 notices.append(f"{one.target} tells no serial and no UUID: compare it by hand")

@@ -45,6 +45,7 @@ class Found:
         prefix: of the target's address on the machine itself.
         mac: of the interface that has this address.
         has_key: it lets the site's key in.
+        sudo_asks: sudo wants the login user's password there.
     """
 
     target: Target
@@ -59,6 +60,7 @@ class Found:
     prefix: int | None = None
     mac: str | None = None
     has_key: bool = False
+    sudo_asks: bool = False
 
     def is_also(self, other: Found) -> bool:
         """Whether both are one machine: by serial, else by UUID.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from appliance.model.site import addresses
 from appliance.model.site.files.diagnostics import SiteFault, Where
-from appliance.model.site.files.draft import Draft, KnownContent
+from appliance.model.site.files.draft import Draft, KnownContent, NodeDraft
 from appliance.model.site.groups import CLUSTER_GROUPS, CONTROL_PLANE, SERVICES
 from appliance.model.site.settings import SiteSettings
 
@@ -23,32 +23,61 @@ _LINK_LOCAL: Final = (IPv4Network("127.0.0.0/8"), IPv4Network("169.254.0.0/16"))
 
 
 def addresses_are_unique(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
-    """No two nodes, BMCs or the virtual address share an address."""
+    """No two nodes, BMCs or the virtual address share an address.
+
+    Nodes of one chassis may share a BMC, where each of them names a system of its own.
+    """
     seen: dict[IPv4Address, str] = {}
-    for name in draft.hosts.groups:
-        node = draft.nodes.get(name)
-        if node is None:
-            continue
-        for key, address in (
-            ("address", node.address.ip if node.address else None),
-            ("bmc_address", node.bmc_address),
-        ):
-            if address is None:
-                continue
-            owner = f"{name}'s {key}"
-            if address in seen:
-                yield node.document.fault(
-                    (key,),
-                    f"{address} is also {seen[address]}",
-                    "give each node and each BMC an address of its own",
-                )
-            seen.setdefault(address, owner)
+    systems: dict[IPv4Address, dict[str | None, str]] = {}
+    for name, node, key, address in _written(draft):
+        if key == "bmc_address" and address in systems:
+            yield from _of_one_bmc(name, node, address, systems[address])
+        elif address in seen:
+            yield node.document.fault(
+                (key,),
+                f"{address} is also {seen[address]}",
+                "give each node and each BMC an address of its own",
+            )
+        if key == "bmc_address":
+            systems.setdefault(address, {}).setdefault(node.bmc_system, name)
+        seen.setdefault(address, f"{name}'s {key}")
     virtual = draft.value.control_plane_endpoint.virtual_address if draft.value else None
     if virtual is not None and virtual in seen:
         yield draft.fault(
             (*_ENDPOINT, "virtual_address"),
             f"{virtual} is also {seen[virtual]}",
             "write an address that no host has; it moves between the control-plane nodes",
+        )
+
+
+def _written(draft: Draft) -> Iterator[tuple[str, NodeDraft, str, IPv4Address]]:
+    """Each address of each node: its name, what is written of it, the key, the address."""
+    for name in draft.hosts.groups:
+        node = draft.nodes.get(name)
+        if node is not None and node.address is not None:
+            yield name, node, "address", node.address.ip
+        if node is not None and node.bmc_address is not None:
+            yield name, node, "bmc_address", node.bmc_address
+
+
+def _of_one_bmc(
+    name: str, node: NodeDraft, address: IPv4Address, others: Mapping[str | None, str]
+) -> Iterator[SiteFault]:
+    """The fault of a node at the BMC of others, unless each names another system of it."""
+    system = node.bmc_system
+    if system is not None and system in others:
+        yield node.document.fault(
+            ("bmc_system",),
+            f"the system {system} of the BMC {address} is also {others[system]}'s",
+            "name this node's own; the BMC lists them: appliance hardware inspect " + name,
+        )
+    elif system is None or None in others:
+        other = others[None] if None in others else next(iter(others.values()))
+        yield node.document.fault(
+            ("bmc_address",),
+            f"{address} is also {other}'s bmc_address",
+            "give each BMC an address of its own; where one BMC serves several nodes, write each "
+            "node's system into its host_vars: bmc_system",
         )
 
 

@@ -75,7 +75,7 @@ def _pods_on(node: Node, cluster: Cluster) -> Iterator[str]:
             yield f"no {app} pod runs on it"
         for pod in pods:
             if not pod.ready:
-                yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
+                yield f"pod {pod.name} is not ready: {pod.why_unready}"
 
 
 def network_untested(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:  # noqa: ARG001

@@ -46,7 +46,11 @@ class NodeRenewal:
     @property
     def has_expired(self) -> bool:
         """Whether one has expired: etcd or the API server of this node may not answer."""
-        return any(one.left < 0 for one in self.due)
+        return self.ends_within(0)
+
+    def ends_within(self, days: float) -> bool:
+        """Whether one has fewer days left."""
+        return any(one.left < days for one in self.due)
 
     def reasons(self) -> tuple[str, ...]:
         """Why, one sentence for each file."""

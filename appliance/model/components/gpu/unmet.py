@@ -193,7 +193,7 @@ def _offered(
     here = [pod for pod in stack.pods if pod.node == node.name and pod.phase != FINISHED]
     for pod in here:
         if not pod.ready:
-            yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
+            yield f"pod {pod.name} is not ready: {pod.why_unready}"
     cards = cards_of(observed.node_facts[node.name])
     if cards.count and not [pod for pod in here if pod.app == VALIDATOR]:
         yield f"no {VALIDATOR} pod runs on it"

@@ -27,7 +27,7 @@ def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
             where = cluster.nodes.get(pod.node or "")
             # A pod on an unreachable node says nothing about the network; that node's step does.
             if pod.app == "kube-dns" and not pod.ready and (where is None or where.ready):
-                yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
+                yield f"pod {pod.name} is not ready: {pod.why_unready}"
 
 
 def dns_waits_for(name: str, cluster: Cluster) -> bool:

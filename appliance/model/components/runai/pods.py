@@ -19,12 +19,16 @@ CA_CONFIG_MAP: Final = "appliance-ca"
 
 
 def pods_in_the_way(pods: Iterable[Pod]) -> Iterator[Pod]:
-    """Yield each pod that is not ready, has not completed, and was not replaced."""
+    """Yield each pod that is not ready, has not completed, and was not replaced.
+
+    A pod that is ending is in the way where its controller makes the next one only afterwards.
+    """
     listed = tuple(pods)
     for pod in listed:
-        if pod.ready or pod.phase == "Succeeded":
+        if pod.ready or pod.phase == "Succeeded" or (pod.ending and not _leaves_a_gap(pod)):
             continue
-        if pod.phase == "Failed" and any(_replaces(other, pod) for other in listed):
+        gone = pod.ending or pod.phase == "Failed"
+        if gone and any(_replaces(other, pod) for other in listed):
             continue
         yield pod
 
@@ -54,6 +58,11 @@ def workload_of(pod: Pod) -> tuple[str, str, str] | None:
     if kind == "ReplicaSet" and len(ending) > 1 and name.endswith(ending):
         return pod.namespace, "Deployment", name.removesuffix(ending)
     return pod.namespace, kind, name
+
+
+def _leaves_a_gap(pod: Pod) -> bool:
+    """Whether nothing is in the place of a pod until it has ended."""
+    return pod.owner is not None and pod.owner[0] in ("StatefulSet", "DaemonSet")
 
 
 def _replaces(other: Pod, failed: Pod) -> bool:

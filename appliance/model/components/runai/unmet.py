@@ -101,7 +101,7 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
         else:
             yield from _made_from(release, desired, observed)
     for pod in pods_in_the_way(cluster.vendor_pods):
-        yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+        yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.why_unready}"
     found = vendor_bundle(desired, observed)
     named = trusting(minor_of(found.version) if found else None)
     for pod in without_the_authority(cluster.vendor_pods, named):

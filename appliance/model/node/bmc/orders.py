@@ -100,6 +100,11 @@ class Medium:
         """Whether something is inserted."""
         return bool(self.inserted or self.image)
 
+    @property
+    def is_taken_disc(self) -> bool:
+        """Whether a machine may boot from what is inserted."""
+        return self.is_taken and (self.is_disc or not self.types)
+
     def holds(self, url: str) -> bool:
         """Whether this image is inserted, as far as the BMC tells.
 

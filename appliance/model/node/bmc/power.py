@@ -58,6 +58,7 @@ class PowerSeen:
         forecast: what maintenance of it would do; None where it is no member.
         unknown: why nobody knows which pods run on it; empty where that is known.
         serves: what the cluster has from it, beside pods; empty for nothing.
+        answers: the address at which it answers although its BMC reports power off; empty: none.
     """
 
     node: str
@@ -67,6 +68,7 @@ class PowerSeen:
     forecast: Forecast | None = None
     unknown: str = ""
     serves: str = ""
+    answers: str = ""
 
     def is_done(self, options: PowerOptions) -> bool:
         """Whether nothing has to be sent."""
@@ -76,6 +78,15 @@ class PowerSeen:
 def refusals(seen: PowerSeen, options: PowerOptions) -> Iterator[Refusal]:
     """What forbids to change the power of a node."""
     yield from _of_identity(seen, options)
+    if seen.answers:
+        yield Refusal(
+            seen.node,
+            "bmc",
+            f"power Off, but {seen.answers} answers",
+            "a BMC that reports the power of this node",
+            f"correct bmc_address or bmc_system in host_vars/{seen.node}.yml; if they are right, "
+            "look at its power LED: the BMC is wrong, or two machines have one address",
+        )
     yield from _of_orders(seen, options)
     if options.takes_away and not options.allow_outage:
         yield from _of_pods(seen)

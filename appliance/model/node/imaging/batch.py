@@ -142,7 +142,9 @@ def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules
     note = note if note is not None and note.is_of(evidence, image) else None
     known = image.machine_serial is not None or note is not None
     unfinished = note is not None and note.writing
-    evidence = replace(evidence, unfinished=unfinished, known=known)
+    # A run of ours that stopped may have left its medium.
+    medium = evidence.medium if note is None else ""
+    evidence = replace(evidence, unfinished=unfinished, known=known, medium=medium)
     # What answers may be the installed system: its host key is compared before anything is done.
     if note is not None and note.host_key and evidence.facts is None:
         why = "it was installed by a run that stopped"

@@ -39,6 +39,7 @@ class Evidence:
         unfinished: an earlier run of this command stopped while it wrote this very disk.
         power: as its BMC reports it.
         known: the site's files, or an earlier run, say that it is this very machine.
+        medium: what is inserted as a disc at its BMC, in words; empty: nothing, or our own.
     """
 
     name: str
@@ -50,6 +51,13 @@ class Evidence:
     unfinished: bool = False
     power: str = ""
     known: bool = False
+    medium: str = ""
+
+
+_ALONE: Final = (
+    "ask who else installs servers, and wait for them; a medium that is left over: eject it on the "
+    "BMC's web page; "
+)
 
 
 def never_refusals(evidence: Evidence) -> tuple[Refusal, ...]:
@@ -83,6 +91,8 @@ def wipe_refusals(
     if serial is not None and serial in wipe:
         return ()
     found = [*_of_passports(evidence), *_of_what_answers(evidence, api_hosts)]
+    if evidence.medium:
+        found.append(("medium", f"{evidence.medium}: another command may be installing it"))
     option = f"--wipe {serial}" if serial else "--wipe SERIAL, once its BMC reports a serial"
     hint = f"to erase its disk all the same, add to the command: {option}"
     known = f"if it is the one that you mean, write into host_vars/{evidence.name}.yml imaging."
@@ -93,7 +103,7 @@ def wipe_refusals(
             check,
             seen,
             "a server that is nobody's",
-            known + hint if check == "power" else hint,
+            known + hint if check == "power" else _ALONE + hint if check == "medium" else hint,
         )
         for check, seen in found
     )

@@ -62,6 +62,11 @@ class NodeDraft:
         """The address of its BMC, when one is written and could be read."""
         return self.checked.value.bmc_address if self.checked.value else None
 
+    @property
+    def bmc_system(self) -> str | None:
+        """The system of that BMC, when one is written and could be read."""
+        return self.checked.value.bmc_system if self.checked.value else None
+
 
 @dataclass(frozen=True)
 class Draft:

@@ -27,6 +27,9 @@ class NewSite:
         services: the services host when it is not the first control-plane node.
         hardware: node -> model.
         virtual_address: what keepalived carries; None without a balancer.
+        port: of the nodes' SSH servers; None: 22.
+        jump_host: USER@HOST:PORT on the way to them.
+        become_password: sudo asks for the login user's password, which the vault has.
         gpu: whether pods get the GPUs of the workers; None: nobody said, so site.yml says no.
     """
 
@@ -43,6 +46,9 @@ class NewSite:
     virtual_address: str | None = None
     user: str | None = None
     private_key: str | None = None
+    port: int | None = None
+    jump_host: str | None = None
+    become_password: bool = False
     dns_servers: tuple[str, ...] = ()
     ntp_servers: tuple[str, ...] = ()
     gpu: bool | None = None
@@ -105,5 +111,11 @@ class NewSite:
         }
 
     def _ssh(self) -> dict[str, Any]:
-        given = {"user": self.user, "private_key": self.private_key}
+        given = {
+            "user": self.user,
+            "private_key": self.private_key,
+            "port": self.port,
+            "jump_host": self.jump_host,
+            "become_password": self.become_password or None,
+        }
         return {key: value for key, value in given.items() if value is not None}

@@ -108,6 +108,11 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def why_unready(self) -> str:
+        """What keeps it from being ready, in words."""
+        return self.reason or ("it is ending" if self.ending else self.phase)
+
+    @property
     def has_ended(self) -> bool:
         """Whether all its containers ended and none starts again."""
         return self.phase in ENDED

@@ -165,6 +165,7 @@ class Batch:
             url,
             self._minutes * 60.0,
             accepted_at(self._request.passports, name),
+            self._found.media.get(name, ()),
         )
 
         def work() -> None:

@@ -22,6 +22,7 @@ from appliance.errors import (
 from appliance.model.node.imaging.batch import Note, name_of
 from appliance.model.node.imaging.wipe import differences
 from appliance.model.state.facts.identity import likeness
+from appliance.workflows.node.imaging.looking import discs_of
 
 if TYPE_CHECKING:
     from appliance.model.node.imaging.batch import Course
@@ -47,6 +48,10 @@ OFF_SECONDS: Final = 180.0
 # A machine that is off, and whose installer reported nothing, for so long: nothing was installed.
 LOST_SECONDS: Final = 60.0
 _TRIED_AGAIN: Final = (BmcRefused, StepNotVerified, NodeUnreachable)
+
+
+class _Taken(Refused):
+    """Another command installs the server."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class Target:
         url: of the medium; empty with PXE.
         seconds: what it may take in all.
         accepted: when the node was last accepted; empty for never.
+        media: what its BMC had as discs when the course was decided, in words.
     """
 
     node: Node
@@ -91,6 +97,7 @@ class Target:
     url: str
     seconds: float
     accepted: str = ""
+    media: tuple[str, ...] = ()
 
 
 class NodeCourse:
@@ -114,6 +121,7 @@ class NodeCourse:
             self._require_machine(bmc)
             try:
                 if not host_key:
+                    self._require_alone(bmc)
                     # What --wipe allows ends with this run, until the installer took the disk.
                     self._keep(writing=self._target.course.ours)
                     self._several_times(lambda: self._start(bmc))
@@ -124,6 +132,8 @@ class NodeCourse:
                     self._several_times(lambda: self._boot(bmc))
                 else:
                     self._leave(bmc)
+            except _Taken:
+                raise  # the medium and the boot are of somebody else
             except ApplianceError:
                 self._leave(bmc)
                 raise
@@ -156,6 +166,19 @@ class NodeCourse:
                 f"{self._node.name}: its BMC now reports a machine with {found.words()}, "
                 f"not {self._target.machine.words()}",
                 hint=f"correct bmc_address in host_vars/{self._node.name}.yml",
+            )
+
+    def _require_alone(self, bmc: DrivenBmc) -> None:
+        """Nobody inserted a medium since the course was decided; the lock is of one machine.
+
+        Raises:
+            Refused: somebody did: another command installs this server.
+        """
+        new = [one for one in discs_of(bmc) if one not in self._target.media]
+        if new:
+            raise _Taken(
+                f"{self._node.name}: {new[0]}: another command installs it",
+                hint="ask who else installs servers; when they are done: the same command again",
             )
 
     def _leave(self, bmc: DrivenBmc) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from appliance.model.node.bmc.orders import BmcMachine
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.facts.identity import MachineIdentity
+    from appliance.workflows.node.maintenance.driving import DrivenBmc
     from appliance.workflows.session.session import Session
 
 # What a BMC may take to tell which machine it is of.
@@ -55,7 +56,7 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
         What is done to each; those whose BMC tells nothing are its failures.
     """
     nodes = [request.site.node(name) for name in request.nodes]
-    machines = _machines(nodes, session)
+    machines, media = _machines(nodes, session)
     seen = session.nodes.look(nodes)
     rules = Rules(request.wipe, request.site.settings.operating_system, api_hosts(request.site))
     told = {name: one for name, one in machines.items() if not isinstance(one, str)}
@@ -71,6 +72,7 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
             request.passports,
             request.unread,
             power=bmc.power or "unknown",
+            medium=", ".join(media.get(name, ())),
         )
         wanted = images[name].machine_serial
         if wanted is not None and wanted != machine.serial:
@@ -83,6 +85,7 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
         courses,
         {name: one.identity for name, one in told.items()},
         failures={name: one for name, one in machines.items() if isinstance(one, str)},
+        media=media,
     )
 
 
@@ -124,14 +127,27 @@ def _twin(name: str, other: str, machine: MachineIdentity) -> Course:
     return Course(name, "refused", refusal.seen, (refusal,))
 
 
-def _machines(nodes: Sequence[Node], session: Session) -> dict[str, BmcMachine | str]:
-    """Node -> its machine by its BMC, or why there is no answer; all are asked at once."""
+def discs_of(bmc: DrivenBmc) -> tuple[str, ...]:
+    """What is inserted as a disc, in words; nothing where the BMC does not tell."""
+    try:
+        return tuple(one.words() for one in bmc.media() if one.is_taken_disc)
+    except ApplianceError:
+        return ()
+
+
+def _machines(
+    nodes: Sequence[Node], session: Session
+) -> tuple[dict[str, BmcMachine | str], dict[str, tuple[str, ...]]]:
+    """Node -> its machine by its BMC, or why there is no answer, and its discs; all at once."""
     found: dict[str, BmcMachine | str] = {}
+    media: dict[str, tuple[str, ...]] = {}
 
     def ask(node: Node) -> None:
         try:
             with session.driver.open(node) as bmc:
-                found[node.name] = bmc.machine()
+                machine = bmc.machine()
+                media[node.name] = discs_of(bmc)
+                found[node.name] = machine
         except ApplianceError as error:
             found[node.name] = error.message
         except Exception as error:
@@ -147,4 +163,6 @@ def _machines(nodes: Sequence[Node], session: Session) -> dict[str, BmcMachine |
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     late = "its BMC did not answer in time"
-    return {node.name: found.get(node.name, f"{node.name}: {late}") for node in nodes}
+    machines = {node.name: found.get(node.name, f"{node.name}: {late}") for node in nodes}
+    # A thread that is late may still add to its own.
+    return machines, dict(media)

@@ -56,12 +56,14 @@ class ImageResult:
         machines: node -> its machine, as its BMC reports it.
         seconds: node -> how long it took; only of those that were begun.
         failures: node -> why it is not installed.
+        media: node -> what its BMC has as discs, in words.
     """
 
     courses: Mapping[str, Course]
     machines: Mapping[str, MachineIdentity] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    media: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def waiting(self) -> tuple[str, ...]:
