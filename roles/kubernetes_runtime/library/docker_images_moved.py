@@ -185,14 +185,20 @@ class Mover:
                 self.kept += tags
 
     def _pull(self, tags, digests):
+        """Pull by digest, and give the tags; without tags every name by digest is wanted."""
+        came = []
         for source in digests:
-            if self._ran(["crictl", "pull", source], MOVE_SECONDS)[0] != 0:
-                continue
-            for tag in tags:
-                called(self._ran, [*NAMESPACE, "images", "tag", "--force", source, tag])
-            self.pulled += tags or [source]
-            return True
-        return False
+            if self._ran(["crictl", "pull", source], MOVE_SECONDS)[0] == 0:
+                came.append(source)
+                if tags:
+                    break
+        if not came:
+            return False
+        # One configuration: what a registry has no more under a name has the same content.
+        for name in tags or [one for one in digests if one not in came]:
+            called(self._ran, [*NAMESPACE, "images", "tag", "--force", came[0], name])
+        self.pulled += tags or came
+        return True
 
     def _copy(self, names):
         with tempfile.TemporaryDirectory(prefix="appliance-image-", dir=self._folder) as folder:

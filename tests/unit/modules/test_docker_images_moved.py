@@ -134,6 +134,20 @@ def test_an_image_comes_from_its_registry_and_one_made_by_hand_from_docker(
     assert (again.pulled, again.copied) == ([], [])
 
 
+@pytest.mark.parametrize("served", [1, 2, 3])
+def test_content_without_a_tag_comes_under_each_of_its_names(
+    module: ModuleType, tmp_path: Path, served: int
+) -> None:
+    """As of the GPU Operator's operands, once their tags are those of a newer release."""
+    stores = Stores()
+    names = [UNNAMED, "r:5000/driver@sha256:f", "r:5000/toolkit@sha256:a"]
+    stores.docker[2] = {"Id": "sha256:3", "RepoTags": [], "RepoDigests": names}
+    stores.registry |= dict.fromkeys(names[:served], "sha256:3")
+    mover = moved(module, stores, tmp_path)
+    assert {name: stores.containerd.get(name) for name in names} == dict.fromkeys(names, "sha256:3")
+    assert mover.pulled == [TAG, *names[:served]]
+
+
 @pytest.mark.parametrize(
     ("there", "served", "then"),
     [
