@@ -63,7 +63,7 @@ SUMMARIES: Mapping[str, str] = {
     "completion": "Print the script that completes this command line in bash, zsh or fish.",
     "docs": "Show the pages of this installation: runbooks, glossary, decisions.",
     "gpu": "Upgrade the GPU stack: the GPU Operator and NVIDIA's drivers.",
-    "hardware": "Inspect and qualify hardware of nodes; show the known models.",
+    "hardware": "Inspect, qualify, burn in hardware of nodes; show models.",
     "health": "Check everything Run:ai needs; exit with 5 if something is missing.",
     "history": "Show the finished steps of this site, oldest first.",
     "horizon": "Show everything that ends: certificates, CAs, tokens, support.",

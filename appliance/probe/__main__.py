@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from .collect import collect
 from .source import Machine, Request, Source
@@ -29,7 +29,9 @@ OPTIONS = {
     "--issuer": "address of the OIDC issuer, for control-plane nodes",
     "--issuer-ca": "PEM of the CA that vouches for it; the site's if not",
     "--programs": "programs to look for",
-    "--hardware": "only the hardware, closely; with trials of these: none,fsync,memory",
+    "--hardware": "only the hardware, closely; with trials of these: none,fsync,memory,pods",
+    "--stream": "only one side of a TCP stream between two nodes: its order as JSON",
+    "--burn-in": "only start, show or end an hours-long load of this machine: what to do as JSON",
 }
 
 
@@ -68,7 +70,16 @@ def main(arguments: Optional[List[str]] = None) -> None:
     )
     root = Path(given.get("--root", "/"))
     source = Source(Machine(root, Path(outputs) if outputs else None, request), "probe")
-    if "--hardware" in given:
+    document: Optional[Dict[str, Any]]
+    if "--stream" in given:
+        from .inspection.stream import run
+
+        document = run(source.of("stream"), given["--stream"])
+    elif "--burn-in" in given:
+        from .burn_in.control import perform
+
+        document = perform(source.of("burn-in"), given["--burn-in"])
+    elif "--hardware" in given:
         from .inspection.report import inspect
 
         document = inspect(source, [name for name in _names(given["--hardware"]) if name != "none"])

@@ -32,6 +32,7 @@ from tests.unit.bmc.fake_accounts import FakeAccounts, FakeBoard, FakeVault, Kil
 from tests.unit.bmc.fake_bios import FakeBiosDriver
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
+from tests.unit.hardware.burning import Burning
 from tests.unit.imaging import bench as seeds
 from tests.unit.imaging.fake_rack import ThreadClock
 from tests.unit.life.rack import FakeDrain, FakePower
@@ -67,6 +68,8 @@ class Rack(Converged):
         self.dead: set[str] = set()
         self.after_patch: dict[str, Any] = {}
         self.fail_on: dict[str, Any] = {}
+        # Only a burn-in runs a program of its own on the nodes.
+        self.run_as_root: Any = None
 
     @property
     def api(self) -> Cluster:
@@ -205,6 +208,14 @@ def in_maintenance(rack: Rack) -> None:
     )
     rack.drain.annotations[ANNOTATION] = mark.as_text()
     rack.drain.unschedulable = True
+
+
+def is_empty(rack: Rack) -> None:
+    """w2 is in maintenance and carries no pod; its burn-in is played."""
+    in_maintenance(rack)
+    rack.member("w2", annotations=rack.drain.annotations)
+    burning: Any = Burning()
+    rack.run_as_root = burning.run_as_root
 
 
 def loose(rack: Rack) -> None:

@@ -20,7 +20,8 @@ from appliance.errors import NodeUnreachable
 from appliance.model.node.baseline import Passport
 from appliance.model.site.settings import Node, Site
 from tests import samples
-from tests.unit.hardware.made_up import DATA, MODEL, document
+from tests.unit.hardware.burning import Burning, state
+from tests.unit.hardware.made_up import DATA, MODEL, document, side
 
 Capture = pytest.CaptureFixture[str]
 Answers = dict[str, "dict[str, Any] | str | None"]
@@ -35,8 +36,16 @@ class Nodes:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers, self.scripts = answers, dict[str, str]()
         self.archive = ""
+        self.burning = Burning()
+        self.streams, self.sides = dict[str, str](), dict[str, dict[str, Any]]()
 
-    def run_as_root(self, node: Node, script: str, **_: Any) -> Answer:
+    def run_as_root(self, node: Node, script: str, **more: Any) -> Answer:
+        if "--burn-in" in script:
+            return self.burning.run_as_root(node, script, **more)
+        if "--stream" in script:
+            self.streams[node.name] = script
+            role = "serve" if '"role":"serve"' in script else "connect"
+            return Answer(0, json.dumps(side(role, **self.sides.get(node.name, {}))), "")
         if "--hardware" not in script:
             return Answer(0, self.archive, "")
         self.scripts[node.name] = script
@@ -180,8 +189,122 @@ def test_the_report_has_a_page_for_each_node_and_nothing_from_outside(
 def test_without_trials_nothing_is_written_on_a_node(
     appliance: Callable[..., int], rack: Rack
 ) -> None:
-    assert appliance("qualify", "w1", MODELS, "--no-trials") == 0
+    assert appliance("qualify", MODELS, "--no-trials") == 0
     assert "--hardware none" in rack.nodes.scripts["w1"]
+    assert rack.nodes.streams == {}
+
+
+def test_a_slow_network_is_one_machines_fault(
+    appliance: Callable[..., int], rack: Rack, capsys: Capture
+) -> None:
+    rack.nodes.sides["w2"] = {"sent_seconds": 8.0}
+    assert appliance("qualify", MODELS) == 5
+    said = capsys.readouterr()
+    assert "w2: network:w1: found 4.29 Gb/s there, 17.2 Gb/s back, expected at least 12" in said.err
+    assert "- w1" not in said.err
+    assert appliance("qualify", MODELS, "-o", "json") == 5
+    nodes = {one["node"]: one for one in json.loads(capsys.readouterr().out)["nodes"]}
+    assert [one["sent_mbps"] for one in nodes["w2"]["streams"]] == [4295, 4295]
+
+
+@pytest.mark.parametrize(("more", "word"), [((), "false"), (("--allow-pods",), "true")])
+def test_pods_are_disturbed_only_when_that_is_asked_for(
+    appliance: Callable[..., int], rack: Rack, more: tuple[str, ...], word: str
+) -> None:
+    assert appliance("qualify", MODELS, *more) == 0
+    assert f'"among_pods":{word}' in rack.nodes.streams["w1"]
+    assert ("--hardware fsync,memory,pods" in rack.nodes.scripts["w1"]) is bool(more)
+
+
+def burnt_in(rack: Rack, *names: str) -> Burning:
+    """Nodes whose burn-in ended well; which machine each is, its probe tells as well."""
+    burning = rack.nodes.burning
+    for number, node in enumerate(rack.site.nodes):
+        if node.name in names:
+            burning.states[node.name] = state({"identity/serial": f"SN-{number}"})
+    return burning
+
+
+def test_a_burn_in_is_shown_and_kept_by_serial(
+    appliance: Callable[..., int], rack: Rack, capsys: Capture
+) -> None:
+    burnt_in(rack, "w1")
+    assert appliance("burn-in") == 0
+    said = capsys.readouterr().out
+    rows = [line.split() for line in said.splitlines()[-3:]]
+    assert [row[:3] for row in rows] == [
+        ["cp1", "-", "none"], ["w1", "SN-1", "ended"], ["w2", "-", "none"],
+    ]  # fmt: skip
+    assert (rack.site.directory / ".appliance/burn-in/SN-1.json").stat().st_mode & 0o777 == 0o600
+    assert appliance("qualify", MODELS, "--no-trials") == 0
+    capsys.readouterr()
+    assert appliance("qualify", "w1", MODELS, "--no-trials", "-o", "json") == 0
+    (node,) = json.loads(capsys.readouterr().out)["nodes"]
+    assert node["burn_in"]["burn_in"]["samples"] == 480
+
+
+def test_a_burn_in_that_failed_fails_the_machine_and_no_other(
+    appliance: Callable[..., int], rack: Rack, capsys: Capture
+) -> None:
+    burning = burnt_in(rack, "w1", "w2")
+    burning.states["w1"]["work"]["memory"]["errors"] = 1
+    assert appliance("burn-in") == 5
+    assert "w1: burn-in:memory: found 1 errors, expected no wrong block" in capsys.readouterr().err
+    assert appliance("qualify", MODELS, "--no-trials") == 5
+    said = capsys.readouterr().err
+    assert "w1: burn-in:memory" in said
+    assert "w2" not in said
+    rack.answers["w1"] = document({"identity.serial": "SN-new"})
+    assert appliance("qualify", "w1", MODELS, "--no-trials") == 0
+
+
+def test_a_burn_in_that_runs_is_no_pass_and_no_failure(
+    appliance: Callable[..., int], rack: Rack, capsys: Capture
+) -> None:
+    burning = burnt_in(rack, "w1")
+    burning.running.add("w1")
+    burning.states["w1"].update(ended=None, seconds=7200.0, samples=120)
+    assert appliance("burn-in", "w1") == 0
+    said = capsys.readouterr().out
+    assert "2.0 h of 8.0 h" in said
+    assert "to end it: appliance hardware burn-in --end" in said
+    assert appliance("qualify", "w1", MODELS, "--no-trials") == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--hours", "8", "--end"), "exclude each other"),
+        (("--again",), "--again needs --hours"),
+        (("--memory", "4"), "--memory needs --hours"),
+        (("--hours", "0"), "not in the range"),
+        (("--hours", "73"), "not in the range"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    appliance: Callable[..., int], capsys: Capture, words: tuple[str, ...], said: str
+) -> None:
+    assert appliance("burn-in", *words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_the_burn_in_and_says_how_to_go_on(
+    appliance: Callable[..., int], rack: Rack, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    burning = burnt_in(rack, "w1")
+    burning.running.add("w1")
+    burning.states["w1"].update(ended=None)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("appliance.adapters.local.clock.SystemClock.sleep", interrupt)
+    assert appliance("burn-in", "w1", "--watch") == 130
+    said = capsys.readouterr().err
+    assert "goes on without this machine" in said
+    assert "look at it: appliance hardware burn-in w1" in said
+    assert "end it: appliance hardware burn-in w1 --end" in said
+    assert burning.running == {"w1"}
 
 
 def test_inspect_shows_facts_and_reasons(

@@ -37,6 +37,7 @@ from tests.cli.question_rack import (
     has_an_older_runai,
     has_the_factorys_password,
     in_maintenance,
+    is_empty,
     is_off,
     lacks_updates,
     loose,
@@ -65,6 +66,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
         False,
     ),
     ("hardware", "bmc-password"): (("w2",), has_the_factorys_password, False),
+    ("hardware", "burn-in"): (("w2", "--hours", "8"), is_empty, False),
     ("install",): ((), as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "image"): (
@@ -91,6 +93,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
 }
 NAMES_NODES = {
     ("hardware", "bios", "set"), ("hardware", "bmc-password"),
+    ("hardware", "burn-in"),
     ("node", "power", "cycle"), ("node", "power", "off"), ("node", "power", "on"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install"),
 }  # fmt: skip

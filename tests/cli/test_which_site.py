@@ -22,6 +22,7 @@ CHANGING = {
     ("gpu", "upgrade"): (),
     ("hardware", "bios", "set"): ("gpu1",),
     ("hardware", "bmc-password"): ("gpu1",),
+    ("hardware", "burn-in"): ("--hours", "8"),
     ("node", "image"): ("gpu1", "--iso", "README.md", "--address", "127.0.0.1"),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),

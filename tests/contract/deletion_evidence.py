@@ -57,6 +57,10 @@ MIRROR: Final = Evidence(
     "tests/unit/modules/test_bundle_store.py::"
     "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
 )
+BURN_IN: Final = Evidence(
+    "files of fixed names in a folder of ours that only root enters, while no burn-in runs",
+    "tests/unit/hardware/test_burn_in_program.py::test_a_second_start_changes_nothing",
+)
 IMAGING: Final = Evidence(
     "a folder that was made empty for this command alone",
     "tests/integration/test_medium.py::test_a_medium_is_served_and_gone_with_the_command",

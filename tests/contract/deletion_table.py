@@ -11,8 +11,9 @@ from typing import Final
 # isort: off
 # fmt: off
 from tests.contract.deletion_evidence import (
-    ARCHIVES, ASIDE, CACHE, CONTAINER, CREDENTIALS, DELTA, DIGEST, EMPTIED, EVICTION, HALF,
-    HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER, MIRROR,
+    ARCHIVES, ASIDE, BURN_IN, CACHE, CONTAINER, CREDENTIALS, DELTA, DIGEST, EMPTIED, EVICTION,
+    HALF, HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER,
+    MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
     RACK_RECORD, LEFT_MEDIUM, PINS,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
@@ -78,6 +79,14 @@ PLACES: Final[Places] = {
         "module: shell rm -": STANDIN,
         "build_base: rmtree": TEMPORARY,
     },
+    "appliance/probe/burn_in/control.py": {
+        "Control._prepare: chmod": BURN_IN,
+        "Control._prepare: unlink": BURN_IN,
+        "Control._prepare: write_bytes": BURN_IN,
+        "Control.start: chmod": BURN_IN,
+        "Control.start: open w": BURN_IN,
+    },
+    "appliance/probe/burn_in/order.py": {"write: os.replace": WRITE},
     "appliance/lab/standins/installer_standin/installer_standin.py": {
         "install: argv -F": STANDIN,
         "install: shell mkfs": STANDIN,

@@ -28,6 +28,8 @@ RECORDS = {
     "appliance/adapters/hardware/machines.py": "by how much a node's clock is off",
     "appliance/cli/commands/hardware/qualify.py": "when a machine was qualified",
     "appliance/probe/inspection/report.py": "what a node's clock says",
+    "appliance/probe/burn_in/run.py": "when a burn-in began and ended, and each sample",
+    "appliance/workflows/hardware/burn_in.py": "when a burn-in was collected",
     "appliance/adapters/support/archive.py": "the time of a file in an archive",
     "appliance/workflows/horizon.py": "a certificate's days",
     "appliance/workflows/support/bundle.py": "which logs are of the time that was asked for",

@@ -21,7 +21,9 @@ VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt", "packages"},
     "lab": {"up", "down", "status", "shell"},
     "bundle": {"build", "sign", "verify", "show", "have", "join"},
-    "hardware": {"list", "show", "inspect", "qualify", "record", "bios", "bmc-password"},
+    "hardware": {
+        "list", "show", "inspect", "qualify", "record", "bios", "bmc-password", "burn-in",
+    },
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
         "ssh", "logs", "patch", "power",
@@ -45,7 +47,7 @@ CHANGING = {
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
     ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
     ("node", "image"), ("rack", "down"), ("rack", "up"), ("hardware", "bios", "set"),
-    ("hardware", "bmc-password"),
+    ("hardware", "bmc-password"), ("hardware", "burn-in"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

@@ -29,14 +29,20 @@ def _words(path: Path) -> set[str]:
     return {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
+# Folder -> the test that names the sections of a file in it.
+WRITERS = {
+    "terminal": "terminal/test_{}.py",
+    "rehearsal": "unit/rehearsal/test_{}.py",
+    "hardware": "unit/hardware/test_burn_in_judged.py",
+}
+
+
 def _allowed(path: Path) -> set[str]:
     folder = path.parent.name
     if folder == "cli":
         return _tests(golden.ROOT / "tests" / "cli" / f"{path.stem}.py")
-    if folder == "terminal":
-        return _words(golden.ROOT / "tests" / "terminal" / f"test_{path.stem}.py")
-    if folder == "rehearsal":
-        return _words(golden.ROOT / "tests" / "unit" / "rehearsal" / f"test_{path.stem}.py")
+    if folder in WRITERS:
+        return _words(golden.ROOT / "tests" / WRITERS[folder].format(path.stem))
     if folder == "imaging":
         cases = set(load_hardware()) if path.stem == "seeds" else set()
         return cases | _words(golden.ROOT / "tests" / "unit" / "imaging" / f"test_{path.stem}.py")

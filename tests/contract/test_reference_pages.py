@@ -15,6 +15,7 @@ from appliance.adapters.local.hardware_models import load_role_minima
 from appliance.cli.exit_codes import EXIT_CODES as OF_THE_CODE
 from appliance.cli.exit_codes import TERMINATED
 from appliance.model.bundle.release.runai_versions import supported_range
+from appliance.model.checks.hardware.trials.stream import PORT as STREAM_PORT
 from appliance.model.checks.nodes import capacity
 from appliance.model.checks.nodes.network import CONTROL_PLANE_PORTS, NODE_PORTS, VXLAN_PORT
 from appliance.model.components.control_plane.immutable_settings import API_PORT
@@ -74,6 +75,7 @@ def test_the_page_of_requirements_lists_every_port_between_machines() -> None:
         f"{_default('artifact_server', 'artifact_server_port')}/tcp",
         f"{NFS_PORT}/tcp",
         f"{RPCBIND_PORT}/tcp",
+        f"{STREAM_PORT}/tcp",
         f"{NTP}/udp",
         f"{DNS}/udp",
         f"{DNS}/tcp",

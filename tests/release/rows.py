@@ -122,8 +122,9 @@ ROWS = (
     ),
     _lab(
         "life",
-        "a BMC proves a loss, runbooks do what they say, certificates are renewed, support bundles",
+        "a BMC proves a loss, runbooks do what they say, certificates, support bundles, burn-in",
         "tests/lab/test_bmc.py",
+        "tests/lab/test_burn_in.py",
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
         "tests/lab/test_support.py",

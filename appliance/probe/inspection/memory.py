@@ -14,6 +14,7 @@ ARGV = ["dmidecode", "-t", "16,17"]
 KEY = "dmidecode-16-17"
 UNITS = {"kB": 1024, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 EDAC = "/sys/devices/system/edac/mc/"
+NO_EDAC = "no EDAC driver counts memory errors"
 
 
 def _blocks(source: Source, title: str, *paths: str) -> Optional[List[Dict[str, str]]]:
@@ -85,12 +86,20 @@ def errors(source: Source) -> Dict[str, Any]:
     kinds = [b["Error Correction Type"] for b in blocks or () if "Error Correction Type" in b]
     if blocks is not None and not kinds:
         source.unseen("dmidecode prints no error correction", "memory.correction")
-    counted: Dict[str, Optional[int]] = {"corrected": None, "uncorrected": None}
+    found: Dict[str, Any] = {"correction": kinds[0] if kinds else None}
+    found.update(counted(source))
+    for field in ("corrected", "uncorrected"):
+        if found[field] is None:
+            source.unseen(NO_EDAC, "memory." + field)
+    return found
+
+
+def counted(source: Source) -> Dict[str, Optional[int]]:
+    """What the kernel counted since it started; None without a driver that counts."""
+    found: Dict[str, Optional[int]] = {"corrected": None, "uncorrected": None}
     controllers = [name for name in source.names(EDAC) if re.fullmatch(r"mc\d+", name)]
     for field, file in (("corrected", "ce_count"), ("uncorrected", "ue_count")):
         counts = [number(source.word(EDAC + name + "/" + file)) for name in controllers]
         if counts and None not in counts:
-            counted[field] = sum(count or 0 for count in counts)
-        else:
-            source.unseen("no EDAC driver counts memory errors", "memory." + field)
-    return {"correction": kinds[0] if kinds else None, **counted}
+            found[field] = sum(count or 0 for count in counts)
+    return found

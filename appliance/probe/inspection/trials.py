@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from ..source import Source
+from .memory import NO_EDAC, counted
 
 # What etcd's own advice measures (etcd documentation, "Disks"): writes of 2300 bytes, each synced.
 WRITE_BYTES = 2300
@@ -18,21 +19,29 @@ FOLDERS = ("/var/lib/etcd", "/var/lib")
 MOST_MEMORY = 1 << 30
 BLOCK = 4 << 20
 MEMORY_SECONDS = 6.0
+PODS = "/var/lib/kubelet/pods"
+# A word among the trials: they run on a node that carries pods, too.
+AMONG_PODS = "pods"
 
 
 def run(source: Source, wanted: Sequence[str]) -> Dict[str, Any]:
     """Run the trials that are asked for; on a recorded machine none can run."""
     found: Dict[str, Any] = {}
-    for name, trial in (("fsync", fsync), ("memory", memory)):
+    among_pods = AMONG_PODS in wanted
+    trials: Dict[str, Callable[[Source], Dict[str, Any]]] = {
+        "fsync": fsync,
+        "memory": lambda source: memory(source, among_pods=among_pods),
+    }
+    for name, trial in trials.items():
         if name not in wanted:
             continue
         try:
             if not source.live:
-                raise OSError("a recorded machine")
+                raise OSError("a recorded machine runs no trial")
             found.update(trial(source))
         except (OSError, MemoryError) as error:
             paths = {"fsync": ("trials.fsync_p99_ms",), "memory": ("trials.memory_errors",)}
-            source.unseen("%s: %s" % (type(error).__name__, error), *paths[name])
+            source.unseen(str(error) or type(error).__name__, *paths[name])
     return found
 
 
@@ -73,23 +82,65 @@ def percentile_99(values: Sequence[float]) -> float:
     return ordered[max(0, -(-len(ordered) * 99 // 100) - 1)]
 
 
-def memory(source: Source) -> Dict[str, Any]:
-    """Write patterns into a quarter of the free memory, at most 1 GiB, and compare them."""
-    available = 0
+def memory(source: Source, *, among_pods: bool = False) -> Dict[str, Any]:
+    """Write patterns into a quarter of the free memory, at most 1 GiB, and read them back.
+
+    Raises:
+        OSError: the node carries pods, whose memory it would take.
+    """
+    if not among_pods:
+        require_no_pods(source)
+    before = counted(source)
+    blocks, bad = test_blocks(min(MOST_MEMORY, available(source) // 4) // BLOCK, MEMORY_SECONDS)
+    after = counted(source)
+    found = {"memory_bytes": blocks * BLOCK, "memory_errors": bad}
+    for kind, first in before.items():
+        last = after[kind]
+        if first is None or last is None:
+            source.unseen(NO_EDAC, "trials.memory_" + kind)
+        else:
+            found["memory_" + kind] = max(0, last - first)
+    return found
+
+
+def require_no_pods(source: Source) -> None:
+    """Raise for a node that carries pods, or does not show whether it does.
+
+    Raises:
+        OSError: it does; says how many.
+    """
+    pods = source.listed(PODS)
+    if pods is None:
+        raise OSError("not tried: whether the node carries pods is shown only to root")
+    if pods:
+        raise OSError("not tried, because the node carries %d pods" % len(pods))
+
+
+def available(source: Source) -> int:
+    """Bytes that can be taken without swapping."""
     for line in source.lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
-    count = min(MOST_MEMORY, available // 4) // BLOCK
-    ends = time.monotonic() + MEMORY_SECONDS
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def test_blocks(most: int, seconds: float) -> Tuple[int, int]:
+    """Write a pattern into blocks and read it back, then its inverse; both within half the time.
+
+    Returns:
+        How many blocks were tested with the pattern, and how many comparisons failed.
+    """
+    began = time.monotonic()
     pattern = os.urandom(BLOCK)
     inverse = pattern.translate(bytes(range(255, -1, -1)))
-    blocks = []
-    for _ in range(count):
+    blocks: List[bytearray] = []
+    while len(blocks) < most and time.monotonic() - began < seconds / 2:
         blocks.append(bytearray(pattern))
-        if time.monotonic() > ends:
-            break
-    errors = sum(block != pattern for block in blocks)
+    bad = sum(block != pattern for block in blocks)
+    tested = []
     for block in blocks:
+        if time.monotonic() - began > seconds:
+            break
         block[:] = inverse
-    errors += sum(block != inverse for block in blocks)
-    return {"memory_bytes": len(blocks) * BLOCK, "memory_errors": errors}
+        tested.append(block)
+    return len(blocks), bad + sum(block != inverse for block in tested)

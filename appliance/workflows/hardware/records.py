@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable
 from appliance.model.checks.hardware.record import FOLDER, MOST_BYTES, document_of, kept_of
+from appliance.model.checks.hardware.trials import burn_in
+from appliance.model.checks.hardware.trials.burn_in import FOLDER as BURN_INS
 from appliance.model.state.facts.identity import likeness
 from appliance.workflows.node.baselines import read_passports
 
 if TYPE_CHECKING:
+    from appliance.model.checks.hardware.trials.burn_in import BurnInRecord
     from appliance.model.node.baseline import Passport
     from appliance.workflows.session.local_ports import Documents
     from appliance.workflows.session.ports import Archive
@@ -45,6 +48,26 @@ def keep_with_passports(records: Mapping[str, str], archive: Archive) -> tuple[s
     )
 
 
+def keep_burn_ins(records: Mapping[str, BurnInRecord], archive: Archive) -> tuple[str, ...]:
+    """The same of burn-ins: a record whose machine the passport shows is kept beside it.
+
+    Args:
+        records: node -> its record.
+        archive: the documents on the control-plane nodes.
+    """
+    if not records:
+        return ()
+    try:
+        passports = read_passports(archive)
+    except NodeUnreachable as error:
+        return (f"records of burn-ins are kept on this machine alone: {error.message}",)
+    found: list[str] = []
+    for node, record in records.items():
+        if node in passports:
+            found += _put_burn_in(archive, passports[node], record)
+    return tuple(found)
+
+
 def carry_over(
     nodes: Collection[str],
     documents: Documents,
@@ -63,13 +86,21 @@ def carry_over(
         As :func:`keep_with_passports`; a record of another machine is left out silently.
     """
     here = {node: text for node in nodes if (text := documents.read(document_of(node)))}
+    burnt_in = _burn_ins(here, documents)
     if not here:
         return ()
     try:
         there, passports = set(archive.names(FOLDER)), read_passports(archive)
+        known = set(archive.names(BURN_INS)) if burnt_in else set()
     except NodeUnreachable as error:
         return (f"records of qualifications were not copied: {error.message}",)
-    return tuple(
+    burn_ins = tuple(
+        missed
+        for node, (document, record) in burnt_in.items()
+        if document not in known and node in passports
+        for missed in _put_burn_in(archive, passports[node], record)
+    )
+    return burn_ins + tuple(
         missed
         for node, text in here.items()
         if (node in renewed or document_of(node) not in there)
@@ -77,6 +108,28 @@ def carry_over(
         and _is_of(passports[node], text)
         for missed in _put(archive, passports[node], text)
     )
+
+
+def _burn_ins(
+    qualified: Mapping[str, str], documents: Documents
+) -> Mapping[str, tuple[str, BurnInRecord]]:
+    """Node -> the name and the record of the burn-in of the machine that was qualified there."""
+    names = {
+        node: burn_in.document_of(kept.machine, node)
+        for node, text in qualified.items()
+        if (kept := kept_of(text, node)) is not None
+    }
+    return {
+        node: (name, record)
+        for node, name in names.items()
+        if (record := burn_in.record_of(documents.read(name))) is not None
+    }
+
+
+def is_older_burn_in(documents: Documents, name: str, text: str) -> bool:
+    """Whether this machine has a later record of the machine than ``text``."""
+    mine, theirs = burn_in.record_of(documents.read(name)), burn_in.record_of(text)
+    return mine is not None and (theirs is None or theirs.at < mine.at)
 
 
 def is_older(documents: Documents, name: str, text: str) -> bool:
@@ -89,6 +142,20 @@ def is_older(documents: Documents, name: str, text: str) -> bool:
 def _is_of(passport: Passport, text: str) -> bool:
     kept = kept_of(text, passport.node)
     return kept is not None and likeness(passport.machine, kept.machine) == "same"
+
+
+def _put_burn_in(archive: Archive, passport: Passport, record: BurnInRecord) -> Iterator[str]:
+    alone, machine = f"{passport.node}: its burn-in is kept on this machine alone", record.burn_in
+    if likeness(passport.machine, machine.machine) != "same":
+        yield f"{alone}: it was not of the machine of the passport ({passport.machine.words()})"
+        return
+    name = burn_in.document_of(machine.machine, passport.node)
+    try:
+        # A look at what has not changed writes nothing.
+        if archive.get(name) != record.text():
+            yield from (f"{alone}: {one}" for one in archive.put(name, record.text()))
+    except NodeUnreachable as error:
+        yield f"{alone}: {error.message}"
 
 
 def _put(archive: Archive, passport: Passport, text: str) -> Iterator[str]:

@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.model.checks.hardware.record import FOLDER as QUALIFICATIONS
+from appliance.model.checks.hardware.trials.burn_in import FOLDER as BURN_INS
 from appliance.model.control.handover import Handover, handover
 from appliance.model.documents.strict_json import Unreadable
-from appliance.workflows.hardware.records import is_older
+from appliance.workflows.hardware.records import is_older, is_older_burn_in
 
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 JOURNAL = "journal"
-FOLDERS = ("passports", "maintenance", QUALIFICATIONS)
+FOLDERS = ("passports", "maintenance", QUALIFICATIONS, BURN_INS)
+# Of these, this machine may have a later one.
+OLDER = {QUALIFICATIONS: is_older, BURN_INS: is_older_burn_in}
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def site_adopt(session: Session) -> AdoptResult:
     for folder in FOLDERS:
         for name, text in session.archive.everything(folder).items():
             try:
-                if folder == QUALIFICATIONS and is_older(session.documents, name, text):
+                if folder in OLDER and OLDER[folder](session.documents, name, text):
                     continue
                 if session.documents.keep(name, text):
                     new.append(name)

@@ -48,6 +48,7 @@ COMMANDS = (
     "hardware bios show --site SITE",
     "hardware inspect --site SITE --output json",
     "hardware qualify --site SITE --report SITE/../hardware-secrets.html",
+    "hardware burn-in --site SITE --output json",
     "cluster certificates renew --site SITE --dry-run",
     "cluster upgrade --to k8s-1.23.17-r1 --site SITE --dry-run",
     "site check --site SITE",

@@ -49,6 +49,15 @@ def machine(change: Mapping[str, Any] | None = None) -> Machine:
     return check_machine(document(change))
 
 
+def side(role: str = "connect", **change: Any) -> dict[str, Any]:
+    """One side's report of a stream over a link of 25 Gb/s that is as it should be."""
+    told = {"schema": 1, "kind": "stream", "role": role, "reason": None, "interface": "ens1f0",
+            "speed_mbps": 25000, "sent_bytes": 4 << 30, "sent_seconds": 2.0,
+            "received_bytes": 4 << 30, "retransmitted": 0, "segments": 2_966_000, "errors": 0,
+            "dropped": 0, "firewall": []}  # fmt: skip
+    return {**told, **change}
+
+
 def _set(found: dict[str, Any], path: str, value: Any) -> None:
     part, _, rest = path.partition(".")
     if not rest:

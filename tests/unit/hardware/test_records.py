@@ -15,9 +15,15 @@ from appliance.model.checks.hardware.reading import Reading, qualifications
 from appliance.model.checks.hardware.record import MOST_BYTES, kept_of
 from appliance.model.node.baseline import Passport
 from appliance.workflows.hardware.qualify import keep
-from appliance.workflows.hardware.records import carry_over, is_older, keep_with_passports
+from appliance.workflows.hardware.records import (
+    carry_over,
+    is_older,
+    is_older_burn_in,
+    keep_with_passports,
+)
 from tests.fake_documents import FakeDocuments
 from tests.fakes import FakeArchive
+from tests.unit.hardware.burning import record as burnt_in
 from tests.unit.hardware.made_up import expectation, machine
 
 NAME = "hardware/w1.json"
@@ -145,3 +151,30 @@ def test_a_link_or_a_pipe_in_a_documents_place_is_not_read(tmp_path: Path) -> No
     (tmp_path / "hardware/w4.json").write_bytes(b"\xff")
     for name in ("w2", "w3", "w4"):
         assert kept.read(f"hardware/{name}.json") in (None, "")
+
+
+def test_with_the_first_passport_the_burn_in_of_its_machine_follows() -> None:
+    documents, archive = FakeDocuments(), FakeArchive()
+    one = burnt_in()
+    records(documents)
+    documents.texts["burn-in/SN-1.json"] = one.text()
+    assert carry_over(["w1"], documents, archive) == ()
+    assert archive.documents == {}
+    archive.documents["passports/w1.json"] = passport().text()
+    assert carry_over(["w1"], documents, archive) == ()
+    assert archive.documents["burn-in/SN-1.json"] == one.text()
+    archive.documents["burn-in/SN-1.json"] = "another laptop's"
+    assert carry_over(["w1"], documents, archive) == ()
+    assert archive.documents["burn-in/SN-1.json"] == "another laptop's"
+
+
+def test_a_later_burn_in_of_this_machine_is_not_replaced() -> None:
+    documents, name = FakeDocuments(), "burn-in/SN-1.json"
+    one = burnt_in()
+    older = one.model_copy(update={"at": "2025-01-01T00:00:00+00:00"})
+    assert not is_older_burn_in(documents, name, one.text())
+    documents.texts[name] = one.text()
+    assert is_older_burn_in(documents, name, older.text())
+    assert is_older_burn_in(documents, name, "{}")
+    documents.texts[name] = older.text()
+    assert not is_older_burn_in(documents, name, one.text())

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance import __version__
-from appliance.cli.commands.hardware.reader import catalogue_of, reader_of, reading_options
+from appliance.cli.commands.hardware.reader import (
+    catalogue_of,
+    reader_of,
+    reading_options,
+    streams_of,
+)
 from appliance.cli.options import Place, output_option, site_option
 from appliance.cli.screen.hints import say
 from appliance.cli.screen.render import print_json, print_table, show_warnings
@@ -26,7 +31,16 @@ _BEGIN = b"<!DOCTYPE html>"
 
 @click.command()
 @reading_options
-@click.option("--no-trials", is_flag=True, help="Only read: no synced writes, no memory test.")
+@click.option(
+    "--no-trials",
+    is_flag=True,
+    help="Only read: no synced writes, no test of memory or network.",
+)
+@click.option(
+    "--allow-pods",
+    is_flag=True,
+    help="Test memory and network on nodes that carry pods, too.",
+)
 @click.option(
     "--report",
     type=Place(dir_okay=False),
@@ -43,6 +57,7 @@ def qualify(
     by: Way,
     models: Path | None,
     no_trials: bool,
+    allow_pods: bool,
     report: Path | None,
     every: bool,
     site: Path,
@@ -55,7 +70,10 @@ def qualify(
     - an unknown fact is never a pass
     - machines of one model are compared with each other: who differs from most is named
     - trials: 500 synced writes of 2300 bytes below /var/lib, at most 8 s; a quarter of the free
-      memory, at most 1 GiB; do not run them on a control plane that is under load
+      memory, at most 1 GiB, 6 s; between each pair of nodes one TCP stream each way, at most 2 s
+      and 4 GiB, on port 7919; do not run them on a control plane that is under load
+    - memory and network are not tested on a node that carries pods
+    - what a burn-in of the same machine recorded is judged with it
     - the record of each node is kept in the site's .appliance/hardware; with a cluster also
       beside the passports, on the control-plane nodes
 
@@ -68,12 +86,16 @@ def qualify(
     asked = workflow.asked_nodes(connected.site, nodes)
     if report is not None:
         _require_own(report)
-    trials = () if no_trials or by == "bmc" else workflow.TRIALS
-    reader, catalogue = reader_of(connected), catalogue_of(models)
-    found = workflow.qualify(asked, catalogue, reader, by, trials)
+    trials: tuple[str, ...] = () if no_trials or by == "bmc" else workflow.TRIALS
+    if trials and allow_pods:
+        trials += (workflow.AMONG_PODS,)
+    network = streams_of(connected, among_pods=allow_pods) if trials else None
+    documents = connected.documents()
+    beside = workflow.Beside(trials, network, documents)
+    found = workflow.qualify(asked, catalogue_of(models), reader_of(connected), by, beside)
     run = connected.run("hardware qualify")
     who, now = f"{run.operator}@{run.host}", connected.clock.now()
-    kept = workflow.keep(found, connected.documents(), who, now, __version__)
+    kept = workflow.keep(found, documents, who, now, __version__)
     show_warnings(keep_with_passports(kept, connected.archive))
     if report is not None:
         _write(report, connected.site.name, found, who, now)

@@ -14,7 +14,9 @@ from appliance.cli.help.typos import Words
 from appliance.cli.options import Place
 
 if TYPE_CHECKING:
+    from appliance.adapters.hardware.burn_ins import BurnIns
     from appliance.adapters.hardware.machines import Machines
+    from appliance.adapters.hardware.streams import Streams
     from appliance.cli.site_session import SiteSession
     from appliance.model.node.bmc.bios import Wish
     from appliance.model.site.settings import Node
@@ -107,6 +109,20 @@ def wishes_of(nodes: Sequence[Node], catalogue: Catalogue) -> Mapping[str, tuple
             if not one.model.standin
         )
     return found
+
+
+def streams_of(connected: SiteSession, *, among_pods: bool) -> Streams:
+    """What measures the network between this site's nodes."""
+    from appliance.adapters.hardware.streams import Streams
+
+    return Streams(connected.site, connected.nodes, among_pods=among_pods)
+
+
+def burn_ins_of(connected: SiteSession) -> BurnIns:
+    """What starts, shows and ends burn-ins of this site's nodes."""
+    from appliance.adapters.hardware.burn_ins import BurnIns
+
+    return BurnIns(connected.site, connected.nodes)
 
 
 def catalogue_of(models: Path | None) -> Catalogue:

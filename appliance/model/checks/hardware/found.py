@@ -37,11 +37,13 @@ class NotHardware(ValueError):
     """The document is not a report of hardware; the text names the reason."""
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A strict object of a report; what it has besides is left out."""
+
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class Identity(_Part):
+class Identity(Part):
     """Which machine; strings of its firmware, exactly."""
 
     vendor: Text | None = None
@@ -51,7 +53,7 @@ class Identity(_Part):
     uuid: Text | None = None
 
 
-class Firmware(_Part):
+class Firmware(Part):
     """Versions of what the machine boots; ``bmc`` is told by Redfish alone."""
 
     bios: Text | None = None
@@ -59,7 +61,7 @@ class Firmware(_Part):
     bmc: Text | None = None
 
 
-class Cpu(_Part):
+class Cpu(Part):
     """One populated socket."""
 
     socket: Text
@@ -68,7 +70,7 @@ class Cpu(_Part):
     microcode: Text | None = None
 
 
-class Dimm(_Part):
+class Dimm(Part):
     """One slot for a memory module; size 0: empty. Speeds in MT/s."""
 
     slot: Text
@@ -82,7 +84,7 @@ class Dimm(_Part):
     serial: Text | None = None
 
 
-class MemoryErrors(_Part):
+class MemoryErrors(Part):
     """Error correction: the kind by firmware, and the counters of the kernel (EDAC)."""
 
     correction: Text | None = None
@@ -90,7 +92,7 @@ class MemoryErrors(_Part):
     uncorrected: Count | None = None
 
 
-class Gpu(_Part):
+class Gpu(Part):
     """One GPU; link speeds in GT/s. An idle GPU may slow its link, so ``busy`` matters."""
 
     address: Text
@@ -108,7 +110,7 @@ class Gpu(_Part):
     nvlinks: Count | None = None
 
 
-class Nic(_Part):
+class Nic(Part):
     """One port of a network card; speeds in Mb/s."""
 
     name: Text
@@ -123,7 +125,7 @@ class Nic(_Part):
     numa_node: int | None = None
 
 
-class Disk(_Part):
+class Disk(Part):
     """One whole disk; wear in percent of its rated life."""
 
     name: Text
@@ -139,7 +141,7 @@ class Disk(_Part):
     power_on_hours: Count | None = None
 
 
-class RaidArray(_Part):
+class RaidArray(Part):
     """One array of Linux or of a controller."""
 
     name: Text
@@ -147,7 +149,7 @@ class RaidArray(_Part):
     healthy: bool | None = None
 
 
-class Settings(_Part):
+class Settings(Part):
     """What firmware and kernel were set to."""
 
     uefi: bool | None = None
@@ -165,7 +167,7 @@ class Settings(_Part):
     clock_offset_seconds: Number | None = None
 
 
-class Trials(_Part):
+class Trials(Part):
     """What ``appliance hardware qualify`` measured, within limits of size and time."""
 
     fsync_folder: Text | None = None
@@ -173,9 +175,12 @@ class Trials(_Part):
     fsync_writes: Count | None = None
     memory_bytes: Count | None = None
     memory_errors: Count | None = None
+    memory_corrected: Count | None = None
+    """By how much EDAC's counters grew meanwhile."""
+    memory_uncorrected: Count | None = None
 
 
-class Machine(_Part):
+class Machine(Part):
     """One report.
 
     Attributes:
@@ -244,19 +249,19 @@ def check_machine(document: Any) -> Machine:
     if document.get("schema") != SCHEMA or document.get("kind") != KIND:
         raise NotHardware(f"it is not a report of hardware of schema {SCHEMA}")
     try:
-        return Machine.model_validate(_as_written(document))
+        return Machine.model_validate(as_written(document))
     except ValidationError as error:
-        raise NotHardware(_sentence(error)) from error
+        raise NotHardware(sentence_of(error)) from error
 
 
-def _as_written(value: Any) -> Any:
+def as_written(value: Any) -> Any:
     """The same without control characters, and with tuples for lists, which strict mode wants."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {clean(str(key)): _as_written(item) for key, item in value.items()}
+        return {clean(str(key)): as_written(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return tuple(_as_written(item) for item in value)
+        return tuple(as_written(item) for item in value)
     return value
 
 
@@ -265,7 +270,7 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
-def _sentence(error: ValidationError) -> str:
+def sentence_of(error: ValidationError) -> str:
     """The first invalid fields, without their values, which are not trusted."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     places = {clean(".".join(map(str, one["loc"]))[:120]): one["msg"] for one in reversed(found)}
@@ -283,7 +288,7 @@ def together(first: Machine, second: Machine) -> Machine:
     reasons = dict(first.unknown)
     for name in Machine.model_fields:
         mine, other = getattr(first, name), getattr(second, name)
-        if isinstance(mine, _Part):
+        if isinstance(mine, Part):
             update = {
                 key: getattr(other, key)
                 for key in type(mine).model_fields

@@ -7,13 +7,16 @@ machine told is escaped, as it may be hostile.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
 from appliance.model.checks.hardware.facts import rows
 from appliance.model.checks.hardware.findings import Finding, Verdict
 from appliance.model.checks.hardware.reading import Qualification
+from appliance.model.checks.hardware.trials.burn_in import BurnInRecord
+from appliance.model.checks.hardware.trials.burn_in_judged import span
+from appliance.model.checks.hardware.trials.network import gbit
 from appliance.model.state.facts.placeholders import told_serial
 
 _WORDS: Final = {
@@ -22,6 +25,7 @@ _WORDS: Final = {
     Verdict.UNKNOWN: "not verified: facts are unknown",
     Verdict.NOTE: "a stand-in: nothing was judged",
 }
+_STREAMS: Final = ("to", "sent", "received", "not measured because")
 _STYLE: Final = """
 body{font:11pt sans-serif;margin:2em;color:#111}
 section{page-break-after:always}
@@ -73,6 +77,9 @@ def _section(one: Qualification, made: str) -> str:
         *(f"<p>not read: {escape(reason)}</p>" for reason in one.reading.reasons),
         _findings(one.findings),
     ]
+    if one.streams:
+        parts.append(f"<h2>network</h2>{_table(_STREAMS, _streams(one))}")
+    parts.append(_burn_in(one.burn_in))
     if machine is not None:
         parts.append(f"<h2>what was read</h2>{_table(('fact', 'value'), rows(machine))}")
     parts.append(
@@ -80,6 +87,34 @@ def _section(one: Qualification, made: str) -> str:
         "<tr><td></td><td></td><td></td></tr></table></section>\n"
     )
     return "".join(parts)
+
+
+def _streams(one: Qualification) -> Iterator[Sequence[str]]:
+    for each in one.streams:
+        there, back = each.sent(one.node), each.sent(each.peer(one.node))
+        rates = [gbit(rate) if rate is not None else "-" for rate in (there, back)]
+        yield (each.peer(one.node), *rates, each.reason)
+
+
+def _burn_in(record: BurnInRecord | None) -> str:
+    """What is recorded; a reader must see that nothing is."""
+    if record is None:
+        return "<h2>burn-in</h2><p>none is recorded</p>"
+    one = record.burn_in
+    lines = [
+        ("run", f"{one.id}, by {one.by}, collected {record.at} from {record.node}"),
+        ("state", f"{record.status}: {one.ended or '-'}"),
+        ("time", f"{span(one.seconds)} of {span(one.wanted_seconds)}, {one.samples} samples"),
+        *((f"work.{part}", _pairs(counts)) for part, counts in one.work.items()),
+        *((f"{name}", f"{pair[0]} before, {pair[1]} after") for name, pair in one.counters.items()),
+        *((f"highest.{name}", f"{top:g} °C") for name, (top, _) in one.highest.items()),
+        *((f"log.{number}", line) for number, line in enumerate(one.log, 1)),
+    ]
+    return f"<h2>burn-in</h2>{_table(('fact', 'value'), lines)}"
+
+
+def _pairs(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def _findings(findings: Sequence[Finding]) -> str:

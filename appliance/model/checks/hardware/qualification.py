@@ -11,6 +11,7 @@ from appliance.model.checks.hardware.found import Machine
 from appliance.model.checks.hardware.parts.cards import gpus, nics
 from appliance.model.checks.hardware.parts.identity import cpus, model, serial
 from appliance.model.checks.hardware.parts.memory import memory
+from appliance.model.checks.hardware.parts.memory_test import memory_test
 from appliance.model.checks.hardware.parts.settings import (
     clock,
     firmware,
@@ -19,7 +20,7 @@ from appliance.model.checks.hardware.parts.settings import (
     ruled,
     secure_boot,
 )
-from appliance.model.checks.hardware.parts.storage import disks, etcd_disk, memory_test, raid
+from appliance.model.checks.hardware.parts.storage import disks, etcd_disk, raid
 
 CHECKS: Final[tuple[Callable[[Expectation, Machine], Iterator[Finding]], ...]] = (
     *(model, serial, physical, cpus, memory, gpus, nics, disks, raid, etcd_disk, memory_test),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.model.checks.hardware.expected import Expectation
@@ -18,6 +18,10 @@ from appliance.model.checks.hardware.findings import (
 from appliance.model.checks.hardware.found import Machine, together
 from appliance.model.checks.hardware.outliers import outliers
 from appliance.model.checks.hardware.qualification import qualify
+from appliance.model.checks.hardware.trials.burn_in import BurnInRecord
+from appliance.model.checks.hardware.trials.burn_in_judged import burn_in
+from appliance.model.checks.hardware.trials.network import network
+from appliance.model.checks.hardware.trials.stream import Stream
 from appliance.model.state.facts.identity import MachineIdentity, identity, likeness
 
 
@@ -84,6 +88,8 @@ class Qualification:
 
     Attributes:
         findings: the worst first; empty where nothing was read, or the model is a stand-in.
+        streams: the network between this node and the others, where it was measured.
+        burn_in: what is recorded of this machine; None: nothing.
     """
 
     node: str
@@ -91,6 +97,8 @@ class Qualification:
     reading: Reading
     findings: tuple[Finding, ...] = ()
     standin: bool = False
+    streams: tuple[Stream, ...] = ()
+    burn_in: BurnInRecord | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -101,13 +109,18 @@ class Qualification:
 
 
 def qualifications(
-    readings: Mapping[str, Reading], wanted: Mapping[str, Expectation]
+    readings: Mapping[str, Reading],
+    wanted: Mapping[str, Expectation],
+    streams: Sequence[Stream] = (),
+    burnt_in: Mapping[str, BurnInRecord] | None = None,
 ) -> tuple[Qualification, ...]:
     """Judge each node against its model, and against the other nodes of the model.
 
     Args:
         readings: node -> what was read.
         wanted: node -> what is expected.
+        streams: the network between nodes, where it was measured.
+        burnt_in: node -> the burn-in that is recorded of the machine that was read.
     """
     machines = {
         node: (wanted[node].name, machine)
@@ -115,6 +128,8 @@ def qualifications(
         if (machine := reading.machine) is not None and not wanted[node].model.standin
     }
     odd = outliers(machines)
+    joined = network(streams, wanted)
+    burnt_in = burnt_in or {}
     return tuple(
         Qualification(
             node,
@@ -126,11 +141,15 @@ def qualifications(
                     *reading.silent(),
                     *reading.same_machine(),
                     *odd[node],
+                    *joined.get(node, ()),
+                    *(burn_in(burnt_in[node]) if node in burnt_in else ()),
                 )
             )
             if node in machines
             else (),
             standin=wanted[node].model.standin,
+            streams=tuple(one for one in streams if node in (one.first, one.second)),
+            burn_in=burnt_in.get(node),
         )
         for node, reading in readings.items()
     )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from appliance.model.checks.hardware.found import Machine
 from appliance.model.checks.hardware.reading import Qualification
+from appliance.model.checks.hardware.trials.stream import Side, Stream
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.state.facts.identity import MachineIdentity, identity
 from appliance.model.state.facts.placeholders import told_serial
@@ -47,6 +48,8 @@ def plain(one: Qualification) -> dict[str, Any]:
         "verdict": one.verdict.value,
         "findings": [{**asdict(found), "verdict": found.verdict.value} for found in one.findings],
         "unread": list(one.reading.reasons),
+        "streams": [_stream(one.node, each) for each in one.streams],
+        "burn_in": one.burn_in.model_dump(mode="json", by_alias=True) if one.burn_in else None,
         "probe": _report(one.reading.probe),
         "bmc": _report(one.reading.bmc),
     }
@@ -80,6 +83,18 @@ def kept_of(text: str | None, node: str) -> Kept | None:
     serial, at = told.get("serial"), told.get("at")
     machine = identity(serial if isinstance(serial, str) else None, uuid)
     return Kept(machine, at if isinstance(at, str) else "")
+
+
+def _stream(node: str, one: Stream) -> dict[str, Any]:
+    side = one.sides[node]
+    there, back = one.sent(node), one.sent(one.peer(node))
+    return {
+        "peer": one.peer(node),
+        "sent_mbps": None if there is None else round(there),
+        "received_mbps": None if back is None else round(back),
+        "reason": one.reason or None,
+        "side": side.model_dump(mode="json") if isinstance(side, Side) else None,
+    }
 
 
 def _report(told: Machine | str | None) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from appliance.model.checks.hardware.expected import ETCD_FSYNC_MS, Expectation
-from appliance.model.checks.hardware.findings import Finding, failed, judged, noted, passed, unknown
+from appliance.model.checks.hardware.findings import Finding, failed, judged, noted, unknown
 from appliance.model.checks.hardware.found import Disk, Machine
 
 # Of its rated life: a new machine has new disks.
@@ -79,22 +79,3 @@ def etcd_disk(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     found = f"{seen:.1f} ms in {machine.trials.fsync_folder or '?'}"
     action = "put /var/lib/etcd on an SSD or NVMe disk with protection against power loss"
     yield judged("etcd-disk", expected, found, action, good=seen <= ETCD_FSYNC_MS)
-
-
-def memory_test(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
-    """The short test of memory, where it was asked for."""
-    trials, path = machine.trials, "trials.memory_errors"
-    if trials.memory_errors is None:
-        if path in machine.unknown:
-            again = "free some memory, then qualify it again"
-            yield unknown("memory-test", "no wrong block", machine.why(path), again)
-        return
-    tested = f"{(trials.memory_bytes or 0) / 1024**2:.0f} MiB"
-    if trials.memory_errors:
-        action = "replace the module that the BMC's event log names; run memtest86+ over a night"
-        found = f"{trials.memory_errors} wrong blocks in {tested}"
-        yield failed("memory-test", "no wrong block", found, action)
-    elif not trials.memory_bytes:
-        yield unknown("memory-test", "no wrong block", "nothing was tested", "free some memory")
-    else:
-        yield passed("memory-test", "no wrong block", f"{tested} tested")

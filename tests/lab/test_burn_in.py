@@ -1,0 +1,112 @@
+"""A burn-in by real systemd on a node in maintenance: looked at, killed, ended; and streams."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from appliance.model.checks.hardware.trials.burn_in import UNIT
+from appliance.model.checks.hardware.trials.stream import PORT
+from tests.commands import appliance, succeed
+from tests.lab.conftest import LabSite, wait_for
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+NODES = ("cp1", "w1", "w2")
+# A minute and a bit: the first and the second sample.
+HOURS = "0.02"
+
+
+def burn_in(lab: LabSite, *words: str) -> subprocess.CompletedProcess[str]:
+    name = lab.node("w1")
+    return appliance("hardware", "burn-in", name, "--site", str(lab.directory), *words)
+
+
+def record(lab: LabSite) -> Any:
+    """What a look finds: in a container some facts are unknown, which is no pass."""
+    done = burn_in(lab, "--output", "json")
+    assert done.returncode in (0, 5), done.stderr
+    (node,) = json.loads(done.stdout)["nodes"]
+    return node["record"]
+
+
+def started(lab: LabSite, hours: str, *more: str) -> None:
+    done = burn_in(lab, "--hours", hours, "--memory", "0.1", "--yes", *more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "it goes on without this machine" in done.stdout
+
+
+def nothing_is_left(lab: LabSite) -> None:
+    assert lab.shell("w1", f"systemctl is-active {UNIT}", check=False).strip() == "inactive"
+    assert lab.shell("w1", "pgrep -f 'burn-in/[p]robe.pyz'", check=False) == ""
+    assert lab.shell("w1", f"ss -Hltn sport = :{PORT}") == ""
+
+
+@pytest.fixture(scope="module")
+def maintained(installed_lab: LabSite) -> Iterator[LabSite]:
+    lab = installed_lab
+    site = ("--site", str(lab.directory), "--yes")
+    refused = burn_in(lab, "--hours", HOURS, "--yes")
+    assert refused.returncode == 3, refused.stdout + refused.stderr
+    assert "it is a member of the cluster" in refused.stderr
+    succeed("node", "maintain", lab.node("w1"), "--reason", "burn-in", *site)
+    yield lab
+    burn_in(lab, "--end", "--yes")
+    succeed("node", "return", lab.node("w1"), *site)
+    lab.settled()
+
+
+def test_a_burn_in_runs_to_its_end_without_the_command(maintained: LabSite) -> None:
+    lab = maintained
+    started(lab, HOURS)
+    began = time.monotonic()
+    assert record(lab)["status"] == "running"
+    again = burn_in(lab, "--hours", HOURS, "--yes", "--dry-run", "--output", "json")
+    assert json.loads(again.stdout)["planned"] == []
+    wait_for("its end", lambda: record(lab)["status"] == "ended", seconds=180)
+    assert time.monotonic() - began > 30
+    found = record(lab)["burn_in"]
+    assert found["ended"] == "done"
+    assert found["samples"] >= 2
+    assert {part: of["errors"] for part, of in found["work"].items()} == {
+        "cpu": 0, "disk": 0, "memory": 0,
+    }  # fmt: skip
+    assert all(found["work"][part][what] for part, what in
+               (("cpu", "rounds"), ("memory", "bytes"), ("disk", "read")))  # fmt: skip
+    nothing_is_left(lab)
+
+
+def test_a_unit_that_was_killed_is_a_finding_and_one_that_is_ended_stops(
+    maintained: LabSite,
+) -> None:
+    lab = maintained
+    started(lab, "1", "--again")
+    lab.shell("w1", f"systemctl kill --signal=KILL {UNIT}")
+    wait_for("its loss", lambda: record(lab)["status"] == "lost", seconds=60)
+    nothing_is_left(lab)
+    started(lab, "1", "--again")
+    ended = burn_in(lab, "--end", "--yes", "--output", "json")
+    assert json.loads(ended.stdout)["changed"] is True
+    assert record(lab)["burn_in"]["ended"] == "stopped"
+    nothing_is_left(lab)
+
+
+def test_each_pair_of_nodes_is_measured_and_no_port_stays_open(installed_lab: LabSite) -> None:
+    lab = installed_lab
+    words = ("hardware", "qualify", "--site", str(lab.directory), "--output", "json")
+    refused = json.loads(succeed(*words).stdout)["nodes"]
+    assert all("carries" in one["reason"] for node in refused for one in node["streams"])
+    nodes = json.loads(succeed(*words, "--allow-pods").stdout)["nodes"]
+    rates = {(node["node"], one["peer"]): one["sent_mbps"] for node in nodes
+             for one in node["streams"]}  # fmt: skip
+    names = [lab.node(short) for short in NODES]
+    assert rates.keys() == set(itertools.permutations(names, 2))
+    assert all(rate for rate in rates.values())
+    for short in NODES:
+        assert lab.shell(short, f"ss -Hltn sport = :{PORT}") == ""

@@ -1,0 +1,91 @@
+"""The program of a stream, run for real over loopback with small bounds."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.model.checks.hardware.trials.stream import Side, read_side
+
+WORD = "5f" * 16
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("probe") / "probe.pyz"
+    path.write_bytes(probe_archive())
+    return path
+
+
+def begun(archive: Path, role: str, port: int, **change: Any) -> subprocess.Popen[bytes]:
+    told = {"role": role, "own": "127.0.0.1", "peer": "127.0.0.1", "port": port, "word": WORD,
+            "seconds": 0.2, "most": 16 << 20, "among_pods": True, **change}  # fmt: skip
+    argv = [sys.executable, "-I", "-S", str(archive), "--stream", json.dumps(told)]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE)
+
+
+def ended(process: subprocess.Popen[bytes]) -> Side:
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return read_side(out)
+
+
+def test_bytes_go_both_ways_and_the_port_is_closed(archive: Path) -> None:
+    port = free_port()
+    serving = begun(archive, "serve", port)
+    connecting = begun(archive, "connect", port)
+    there, back = ended(connecting), ended(serving)
+    assert (there.reason, back.reason) == (None, None)
+    for one, other in ((there, back), (back, there)):
+        assert one.sent_mbps
+        assert one.sent_bytes == other.received_bytes
+        assert 0 < (one.sent_bytes or 0) <= 16 << 20
+        assert one.retransmitted is not None
+        assert one.segments
+    assert there.interface == "lo"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=2)
+
+
+def test_somebody_else_gets_nothing_and_disturbs_nothing(archive: Path) -> None:
+    port = free_port()
+    serving = begun(archive, "serve", port)
+    for _ in range(200):
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=2) as foreign:
+                foreign.sendall(b"GET / HTTP/1.0\r\n\r\n".ljust(len(WORD), b" "))
+                assert foreign.recv(1) == b""
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    connecting = begun(archive, "connect", port)
+    assert ended(connecting).reason is None
+    assert ended(serving).foreign == 1
+
+
+def test_a_port_that_is_closed_is_told(archive: Path) -> None:
+    assert (
+        ended(begun(archive, "connect", free_port(), patience=0.3)).reason == "Connection refused"
+    )
+
+
+def test_a_partner_that_sends_too_much_is_cut_off(archive: Path) -> None:
+    port = free_port()
+    serving = begun(archive, "serve", port, most=2 << 20)
+    connecting = begun(archive, "connect", port, most=512 << 20, seconds=3)
+    assert ended(serving).reason == "the partner sent more than it was asked to"
+    assert ended(connecting).reason
