@@ -113,7 +113,7 @@ def _changed(path: Path, keys: tuple[str, ...], value: str) -> str | None:
         after = None
     if after is None or not _differs_alone(before, after, keys, value):
         raise Refused(
-            f"{path}: found no line '{keys[-1]}: ...' of {_name(keys)} that can be changed alone",
+            f"{path}: found no value of {_name(keys)} that can be changed alone",
             hint=f"write it yourself: {_name(keys)}: {value}; then run the same command again",
         )
     return after if after != before else None

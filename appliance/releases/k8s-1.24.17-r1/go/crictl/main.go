@@ -114,9 +114,11 @@ func parse(name string, words []string) (asked, error) {
 	return found, err
 }
 
-// printed writes a message as crictl does: keys in camel case, also those without a value.
+// As crictl writes messages: keys in camel case, also those without a value.
+var written = jsonpb.Marshaler{EmitDefaults: true, Indent: "  "}
+
 func printed(output io.Writer, value proto.Message) error {
-	if err := (&jsonpb.Marshaler{EmitDefaults: true, Indent: "  "}).Marshal(output, value); err != nil {
+	if err := written.Marshal(output, value); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(output)
@@ -231,7 +233,12 @@ func inspect(ctx context.Context, to client, words []string) error {
 		if answer.Image == nil {
 			return fmt.Errorf("no such image %q present", name)
 		}
-		return printed(to.output, &cri.ImageStatusResponse{Image: answer.Image})
+		text, err := written.MarshalToString(answer.Image)
+		if err == nil {
+			// As crictl has it: the image under "status", what the runtime adds under "info".
+			_, err = fmt.Fprintf(to.output, "{\n\"status\": %s,\n\"info\": {}\n}\n", text)
+		}
+		return err
 	})
 }
 

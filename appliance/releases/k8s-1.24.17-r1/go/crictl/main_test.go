@@ -92,7 +92,7 @@ func TestWhatKubeadmAsks(t *testing.T) {
 		{"stopp p1", "Stopped sandbox p1\n"},
 		{"rmp p1", "Removed sandbox p1\n"},
 		{"pull site/pause:3.7", "Image is up to date for sha256:1\n"},
-		{"inspecti site/pause:3.7", `"sha256:1"`},
+		{"inspecti --output json site/pause:3.7", "{\n\"status\": {\n  \"id\": \"sha256:1\""},
 		{"ps -q", "c1\n"},
 		{"ps -a -q", "c1\nc2\n"},
 		{"ps -a -o json", `"podSandboxId"`},
