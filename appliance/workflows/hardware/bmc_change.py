@@ -96,13 +96,20 @@ class BmcChange:
         if job.is_given or fits(job.waits, job.account.rules):
             return job.waits
         new = make_password(job.account.rules, job.choose)
-        self._vault.change({next_name(job.node.name): new})
+        # Beside each node of the BMC: the same command for any of them ends a change.
+        self._vault.change({next_name(name): new for name in self._same_account(job)})
         return new
 
-    @staticmethod
-    def _changes(job: Job, holds: str, *, verified: bool) -> dict[str, str | None]:
+    def _same_account(self, job: Job) -> tuple[str, ...]:
+        """The nodes that log in with this account: another one of the BMC has its own password."""
+        secrets = self._vault.read()
+        logins = {name: login_of(name, secrets) for name in job.same_bmc}
+        users = {name: one.user for name, one in logins.items() if isinstance(one, Login)}
+        return tuple(name for name in job.same_bmc if users.get(name) == job.login.user)
+
+    def _changes(self, job: Job, holds: str, *, verified: bool) -> dict[str, str | None]:
         changes: dict[str, str | None] = {}
-        for name in job.same_bmc:
+        for name in self._same_account(job):
             user_name, password_name = login_names(name)
             changes |= {user_name: job.login.user, password_name: holds, next_name(name): None}
             changes[changed_name(name)] = job.today if verified else None
@@ -125,7 +132,7 @@ class BmcChange:
             over = self._clock.monotonic() - begun >= LATE_SECONDS
             if isinstance(said, BmcRefused) and holds:
                 # Another one is made the next time: this one may be what was wrong.
-                self._vault.change({next_name(node.name): None})
+                self._vault.change({next_name(name): None for name in self._same_account(job)})
                 raise said
             if over:
                 break

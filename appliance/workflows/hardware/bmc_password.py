@@ -239,7 +239,8 @@ def _replace_all(
     of_bmcs: dict[object, str] = {}
     for state in todo:
         node = request.site.node(state.node)
-        first = of_bmcs.setdefault(node.bmc_address, state.node)
+        user = state.login.user if state.login else ""
+        first = of_bmcs.setdefault((node.bmc_address, user), state.node)
         if first != state.node:
             told = done[first]
             shared = f"its BMC is that of {first}"

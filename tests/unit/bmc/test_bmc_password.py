@@ -60,8 +60,13 @@ class Bench:
         self.asked: list[Sequence[str]] = []
         self.answer = True
         self.random = random.Random(7)  # noqa: S311  (of a test)
+        self.confirm: Callable[[Sequence[str]], bool] = self._answered
         nodes = tuple(replace(one, bmc_address=one.address.ip) for one in self.desired.site.nodes)
         self.site = replace(self.desired.site, nodes=nodes)
+
+    def _answered(self, said: Sequence[str]) -> bool:
+        self.asked.append(said)
+        return self.answer
 
     def replace(self, *names: str, **more: Any) -> PasswordResult:
         nodes = tuple(self.site.node(name) for name in names or ("w1",))
@@ -72,11 +77,7 @@ class Bench:
             FakeRack(self.desired), self.journal, archive=self.archive, clock=self.clock
         )
 
-        def confirm(said: Sequence[str]) -> bool:
-            self.asked.append(said)
-            return self.answer
-
-        return hardware_bmc_password(request, session, self.accounts, self.vault, confirm)
+        return hardware_bmc_password(request, session, self.accounts, self.vault, self.confirm)
 
     def board(self, name: str = "w1") -> FakeBoard:
         return self.accounts.boards[name]
@@ -272,19 +273,45 @@ def test_one_bmc_that_fails_holds_nobody_up_and_the_same_command_does_the_rest()
     assert bench.kept("w2") == kept
 
 
-def test_two_nodes_of_one_bmc_get_one_password() -> None:
-    board = FakeBoard("w1")
-    bench = Bench(board)
-    bench.accounts.boards["w2"] = board
+def shared(first: FakeBoard, **secrets: str) -> Bench:
+    """A site in which w1 and w2 have one BMC."""
+    bench = Bench(first, **secrets)
+    bench.accounts.boards["w2"] = first
     address = bench.site.node("cp1").address.ip
     nodes = tuple(
         replace(node, bmc_address=address) if node.name in ("w1", "w2") else node
         for node in bench.site.nodes
     )
     bench.site = replace(bench.site, nodes=nodes)
+    return bench
+
+
+def test_two_nodes_of_one_bmc_get_one_password() -> None:
+    bench = shared(FakeBoard("w1"))
     bench.replace("w1", "w2")
-    assert bench.kept("w1") == bench.kept("w2") == board.password
+    assert bench.kept("w1") == bench.kept("w2") == bench.board().password
     assert [len(one.nodes) for one in bench.journal.records] == [1]
+
+
+def test_the_password_of_another_account_of_the_same_bmc_stays_in_the_vault() -> None:
+    other = {"vault_bmc_user_w2": "root", "vault_bmc_password_w2": "of-root-1"}
+    bench = shared(FakeBoard("w1"), **other)
+    bench.replace("w1")
+    assert bench.vault.secrets.items() >= other.items()
+    assert bench.kept("w1") == bench.board().password
+
+
+def test_a_change_that_was_cut_off_is_ended_from_either_node_of_the_bmc() -> None:
+    bench = shared(FakeBoard("w1"))
+    whole = shared(FakeBoard("w1"))
+    whole.replace("w1")
+    bench.kills.at = whole.kills.acts.index("after the BMC") + 1
+    with pytest.raises(Killed):
+        bench.replace("w1")
+    bench.kills.at = 0
+    assert bench.replace("w2").done
+    assert bench.kept("w1") == bench.kept("w2") == bench.board().password
+    assert not any("next" in name for name in bench.vault.secrets)
 
 
 def test_ctrl_c_ends_the_command_and_not_one_bmc() -> None:
