@@ -318,6 +318,16 @@ class SiteVault:
                 self._known = self._vault().read(self._file)
             return self._known
 
+    def read_anew(self) -> Mapping[str, str]:
+        """The secrets as the file has them now, whoever wrote it.
+
+        Raises:
+            ConfigError, Refused: as :meth:`read` does.
+        """
+        with self._lock:
+            self._known = None
+        return self.read()
+
     def change(self, changes: Mapping[str, str | None]) -> None:
         """Set secrets, or take them out where the value is None; on the disk when this returns.
 

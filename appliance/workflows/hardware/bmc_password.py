@@ -24,7 +24,7 @@ from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.workflows.hardware.bmc_change import BmcChange, Job
 from appliance.workflows.node.maintenance.at_once import at_once
 from appliance.workflows.node.maintenance.surroundings import known_machines
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def hardware_bmc_password(
         Refused: not confirmed, or another command is at work; nothing was changed.
         StepNotVerified: some passwords were not replaced; each is named, with the reason.
     """
-    states = look(request, session, accounts, vault.read())
+    secrets = vault.read()
+    states = look(request, session, accounts, secrets)
     planned = tuple(one.words(renew=request.renew) for one in states)
     todo = [one for one in states if not one.reason and not one.is_done(renew=request.renew)]
     if request.dry_run or not todo:
@@ -135,6 +136,8 @@ def hardware_bmc_password(
     require_confirmed(confirm(planned))
     with session.lock:
         session.lock.require()
+        # What another command kept meanwhile may be the only password that lets in.
+        require_as_shown(secrets, vault.read_anew(), "the vault changed since it was read")
         done = _replace_all(request, session, BmcChange(accounts, vault, session.clock), todo)
     every = tuple(done.get(one.node, one) for one in states)
     failed = [one for one in every if one.reason]

@@ -87,5 +87,8 @@ class SecretStore(Protocol):
     def read(self) -> Mapping[str, str]:
         """The secrets as they are now; raises ConfigError or Refused where it does not open."""
 
+    def read_anew(self) -> Mapping[str, str]:
+        """The same, with what other programs wrote since."""
+
     def change(self, changes: Mapping[str, str | None]) -> None:
         """Set secrets, or take them out; they are on the disk when this returns."""

@@ -39,6 +39,9 @@ class FakeVault:
     def read(self) -> Mapping[str, str]:
         return dict(self.secrets)
 
+    def read_anew(self) -> Mapping[str, str]:
+        return self.read()
+
     def change(self, changes: Mapping[str, str | None]) -> None:
         self.kills.act("before the vault")
         merged = {**self.secrets, **changes}

@@ -60,11 +60,11 @@ class Bench:
         self.asked: list[Sequence[str]] = []
         self.answer = True
         self.random = random.Random(7)  # noqa: S311  (of a test)
-        self.confirm: Callable[[Sequence[str]], bool] = self._answered
+        self.confirm: Callable[[Sequence[str]], bool] = self.agree
         nodes = tuple(replace(one, bmc_address=one.address.ip) for one in self.desired.site.nodes)
         self.site = replace(self.desired.site, nodes=nodes)
 
-    def _answered(self, said: Sequence[str]) -> bool:
+    def agree(self, said: Sequence[str]) -> bool:
         self.asked.append(said)
         return self.answer
 

@@ -85,6 +85,13 @@ def test_a_changed_vault_is_encrypted_and_opens(vault: SiteVault, tmp_path: Path
     assert plain == []
 
 
+def test_what_another_program_wrote_is_read_anew(vault: SiteVault, tmp_path: Path) -> None:
+    before = dict(vault.read())
+    (tmp_path / FILE).write_text(AnsibleVault(tmp_path / KEPT).encrypt(TEXT + "vault_y: z\n"))
+    assert dict(vault.read()) == before
+    assert dict(vault.read_anew()) == dict(vault.read()) == {**before, "vault_y": "z"}
+
+
 def test_a_vault_that_does_not_open_is_as_it_was(vault: SiteVault, tmp_path: Path) -> None:
     before = (tmp_path / FILE).read_text()
     (tmp_path / KEPT).write_text("another\n")
