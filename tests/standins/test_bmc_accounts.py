@@ -127,6 +127,19 @@ def test_a_password_against_the_rules_is_refused(opened: Opened) -> None:
         assert machine.accounts.password == FACTORY.password
 
 
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_fault_of_a_bmc_is_no_refusal_and_the_new_password_stays_in_the_vault(
+    folder: Path, status: int
+) -> None:
+    faults = [{"method": "PATCH", "path": f"{SERVICE}/Accounts/2", "status": status}]
+    found, kept, (machine, _) = change(folder, {"faults": faults})
+    assert "kept the old one when it got the new password" in found.message
+    assert str(status) in found.message
+    # It may have been taken, and be in force later.
+    assert len(kept["vault_bmc_next_password_w1"]) == 20
+    assert machine.accounts.password in kept.values()
+
+
 def change(folder: Path, config: Any, kills: Kills | None = None) -> tuple[Any, Any, Any]:
     """A whole change: what came of it, the vault, and the BMC's machine."""
     with simulated(folder, configured(**config)) as (server,):

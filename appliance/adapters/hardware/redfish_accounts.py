@@ -100,14 +100,15 @@ class BmcAccounts:
 
         Raises:
             BmcRefused: the BMC refused.
-            NodeUnreachable: no answer; nobody knows whether it was taken.
+            NodeUnreachable: no answer, or a fault; nobody knows whether it was taken.
         """
         with self._asking(login, new):
             try:
                 with self._logged_in(login, by_session=account.by_session) as ask:
                     self._patch(ask, account.path, {"Password": new})
             except BmcFailed as failed:
-                if failed.status is None:
+                # A fault of the server is no word about the request (RFC 9110, 15.6).
+                if failed.status is None or failed.status >= 500:
                     raise
                 raise BmcRefused(
                     f"{self._node.name}: its BMC refused the new password: "

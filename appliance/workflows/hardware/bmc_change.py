@@ -138,10 +138,10 @@ class BmcChange:
                 break
             self._clock.sleep(POLL_SECONDS)
         if holds:
-            why = f" ({said.message})" if said else ""
-            raise StepNotVerified(
-                f"{node.name}: its BMC accepted the new password, and kept the old one{why}"
-            )
+            words = "accepted the new password, and kept the old one"
+            if said:
+                words = f"kept the old one when it got the new password: {said.message}"
+            raise StepNotVerified(f"{node.name}: its BMC {words}")
         raise StepNotVerified(
             f"{node.name}: neither the new nor the old password lets in at its BMC; the vault has "
             f"both, as {next_name(node.name)} and as before. A BMC that locks accounts opens them "
