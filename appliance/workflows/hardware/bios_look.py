@@ -18,6 +18,7 @@ from appliance.workflows.node.maintenance.surroundings import Surroundings, know
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Refusal
     from appliance.workflows.hardware.ports import BiosDriver
@@ -128,9 +129,21 @@ class Look:
             return RestartSeen(replace(power, unknown=power.unknown or other))
         if not around.unknown:
             return RestartSeen(power, bare="it is no member of the cluster")
-        if not self._request.founded:
-            return RestartSeen(power, bare="this site has had no cluster")
-        return RestartSeen(power)
+        return RestartSeen(power, bare=self._bare_without_cluster(facts))
+
+    def _bare_without_cluster(self, facts: NodeFacts | None) -> str:
+        """Why a node is bare in a site without a cluster; empty where that is not known.
+
+        A new copy of a site's files knows of no cluster, so the node itself has to say it.
+        """
+        options = self._request.options
+        if self._request.founded or (facts is not None and facts.kubernetes_untold):
+            return ""
+        if facts is not None:
+            return "this site has had no cluster"
+        # Only a person knows that it has no system.
+        accepted = options.hard and options.allow_outage
+        return "it does not answer, and no cluster is known here" if accepted else ""
 
     def _refuse(self, unread: str) -> None:
         found: list[Refusal] = []

@@ -184,6 +184,20 @@ def test_in_a_site_that_had_no_cluster_nobody_is_asked_for_pods() -> None:
     assert bench.set(founded=False).done
 
 
+def test_a_node_that_does_not_answer_is_not_bare_where_nobody_knows_the_cluster() -> None:
+    """A new copy of the site on a laptop without the SSH key knows of no cluster."""
+    bench = Bench()
+    bench.rack.cluster, bench.archive.documents = Unreachable("cp1: not read"), {}
+    for name in ("cp1", "w1", "w2"):
+        bench.silence(name)
+    for options in (RestartOptions(), RestartOptions(hard=True), RestartOptions(allow_outage=True)):
+        said = bench.refused(founded=False, options=options)
+        assert "does not tell which pods run on it (cp1: not read)" in said
+    both = RestartOptions(hard=True, allow_outage=True)
+    assert bench.set(founded=False, options=both).done
+    assert "it does not answer, and no cluster is known here" in bench.asked[-1][0]
+
+
 def test_a_member_of_another_cluster_is_not_bare() -> None:
     bench = Bench()
     cluster: Any = bench.rack.cluster
