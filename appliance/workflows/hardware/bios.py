@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ApplianceError, NodeUnreachable, StepNotVerified
+from appliance.errors import ApplianceError, NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.bmc.bios import BiosState, not_taken, settings, to_send
 from appliance.workflows.hardware.bios_look import BiosRequest, Look, NodeBios
 from appliance.workflows.node.maintenance.at_once import STOP_SECONDS, at_once
@@ -56,7 +56,8 @@ def hardware_bios_set(
         PreflightFailed: a setting is not allowed, or a node may not be restarted; nothing was
             changed.
         NodeUnreachable: no BMC with something to do was reached; nothing was changed.
-        Refused: not confirmed, or another command is at work; nothing was changed.
+        Refused: not confirmed, another command is at work, or this copy of the site does not
+            know its cluster; nothing was changed.
         StepNotVerified: of some nodes it was not observed, or their BMC did not answer.
     """
     look = Look(request, session, driver)
@@ -66,6 +67,13 @@ def hardware_bios_set(
     if not look.seen:
         _require_reached(look)
         return BiosResult(look.states, look.lines)
+    if look.is_new_copy:
+        # Its lock would be this machine's alone, beside the one that other laptops take.
+        raise Refused(
+            "the site has a cluster that its state on this machine does not know: nothing was "
+            "changed",
+            hint="fetch it: appliance site adopt; then run the same command again",
+        )
     require_confirmed(confirm(look.lines))
     with session.lock if look.is_lockable else nullcontext():
         if is_late(session.clock, observed_at):

@@ -95,6 +95,7 @@ class Look:
         states: each node, in the order that was asked.
         seen: node -> what is known of it before its restart; only of those to be changed.
         is_lockable: whether the site's lock can be taken.
+        is_new_copy: the site has a cluster, and its state on this machine knows nothing of it.
 
     Raises:
         PreflightFailed: something forbids the change.
@@ -109,6 +110,7 @@ class Look:
         if todo:
             around.look(request.site, nodes, session)
         self.is_lockable = not around.unknown or not request.founded
+        self.is_new_copy = bool(around.members) and not request.founded
         self.seen = {
             one.node: self._seen(node, one.machine or BmcMachine(), around)
             for one, node in zip(todo, nodes, strict=True)

@@ -198,6 +198,12 @@ def test_a_node_that_does_not_answer_is_not_bare_where_nobody_knows_the_cluster(
     assert "it does not answer, and no cluster is known here" in bench.asked[-1][0]
 
 
+def test_a_copy_of_the_site_that_does_not_know_its_cluster_takes_no_lock_of_its_own() -> None:
+    bench = Bench()
+    assert "appliance site adopt" in bench.refused(Refused, founded=False)
+    assert bench.set(founded=False, dry_run=True).planned
+
+
 def test_a_member_of_another_cluster_is_not_bare() -> None:
     bench = Bench()
     cluster: Any = bench.rack.cluster
