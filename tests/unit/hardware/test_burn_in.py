@@ -225,6 +225,19 @@ def test_a_silent_node_stops_a_start_before_any_change() -> None:
     assert [one.reason for one in done.nodes] == ["", "", "no answer on port 22"]
 
 
+def test_a_silent_node_does_not_stop_the_end_of_the_others() -> None:
+    bench = Bench()
+    bench.burn(hours=8.0)
+    bench.burning.answers["w2"] = None
+    with pytest.raises(StepNotVerified) as caught:
+        bench.burn(end=True)
+    assert caught.value.message == "w2: no answer on port 22"
+    assert caught.value.details == ("done: cp1", "done: w1")
+    assert bench.burning.running == {"w2"}
+    with pytest.raises(NodeUnreachable, match="w2: no answer on port 22"):
+        bench.burn(end=True)
+
+
 @pytest.mark.parametrize("answer", ["{", "[]", '{"schema": 1}', "x" * 400_000])
 def test_a_node_that_lies_is_named(answer: str) -> None:
     bench = Bench()
