@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 from ..inspection.system import identity
-from ..inspection.trials import available, require_no_pods
+from ..inspection.trials import PODS, available, require_no_pods
 from ..source import Machine, Request, Source
 from .board import Board
 from .counters import Heat, KernelLog, Sample, sample
@@ -34,6 +34,7 @@ class BurnIn:
         folder: with the order.
         samples: returns one sample.
         log: of the kernel.
+        pods: returns how many pods this node carries.
     """
 
     def __init__(
@@ -41,10 +42,13 @@ class BurnIn:
         folder: Path,
         samples: Optional[Callable[[], Sample]] = None,
         log: Optional[KernelLog] = None,
+        pods: Optional[Callable[[], int]] = None,
     ) -> None:
         self._folder, self._order = folder, read(folder)
         self._sample = samples or (lambda: sample(_source("burn-in")))
         self._log = log or KernelLog()
+        self._pods = pods or (lambda: len(_source("burn-in").listed(PODS) or ()))
+        self._daemons = self._pods() if self._order.maintained else 0
         self._board = Board()
         self._running: Dict[int, str] = {}
         self._stopped = False
@@ -85,7 +89,14 @@ class BurnIn:
             self._running[_fork(load)] = load.part
 
     def _look(self) -> None:
-        """Take a sample, and keep the state."""
+        """Take a sample, and keep the state.
+
+        Raises:
+            OSError: pods came: the node was installed, or returned to service.
+        """
+        pods = self._pods()
+        if pods > self._daemons:
+            raise OSError("%d pods came to the node, which get it now" % (pods - self._daemons))
         now = time.monotonic()
         # The first has nothing before it.
         if self.state["samples"] and now - self._due > LATE * self._order.sample_seconds:

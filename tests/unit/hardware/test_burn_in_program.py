@@ -118,6 +118,26 @@ def made(tmp_path: Path, samples: Sequence[Sample], **change: Any) -> BurnIn:
     return BurnIn(tmp_path, lambda: next(given_), log)
 
 
+@pytest.mark.parametrize(
+    ("maintained", "pods", "looks"),
+    [(False, [0, 0, 4], 2), (True, [2, 2, 1, 3], 2), (True, [2, 2, 2, 2], 3)],
+)
+def test_it_ends_when_pods_come(
+    tmp_path: Path, maintained: bool, pods: list[int], looks: int
+) -> None:
+    """The node was installed, or returned to service, while it was burnt in."""
+    (tmp_path / "order.json").write_text(json.dumps({**ORDER, "maintained": maintained}))
+    counts = iter(pods)
+    log = KernelLog(str(tmp_path / "no-log"))
+    one = BurnIn(tmp_path, lambda: Sample({}, {}), log, lambda: next(counts))
+    for _ in range(looks):
+        one._look()
+    assert one.state["samples"] == looks
+    if looks < 3:
+        with pytest.raises(OSError, match="pods came to the node, which get it now"):
+            one._look()
+
+
 def test_counters_keep_their_first_and_last_and_heat_its_highest(tmp_path: Path) -> None:
     taken = [
         Sample({"mce": 3, "gpu.0.slowed": 1}, {"cpu": Heat(60.0, 90.0)}),
