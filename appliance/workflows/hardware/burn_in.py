@@ -29,7 +29,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.node_state import node_states
 from appliance.workflows.hardware.records import keep_burn_ins
 from appliance.workflows.node.power import Unlocked
-from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.confirmation import is_late, require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import observe
 
@@ -115,7 +115,11 @@ def burn_in(
         return _collected(request, session, looks, sentences)
     _require_answers(request, looks, todo)
     maintained = _require_allowed(request, session, todo) if not request.end else frozenset()
+    observed_at = session.clock.monotonic()
     require_confirmed(confirm(sentences))
+    if is_late(session.clock, observed_at) and not request.end:
+        # A node may have been returned to service meanwhile.
+        maintained = _require_allowed(request, session, todo)
     commands = _commands(request, todo, maintained)
     recorder = Recorder(request.run, replace(session, lock=Unlocked()))
     verb = "end" if request.end else "start"

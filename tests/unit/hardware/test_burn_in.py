@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,7 @@ class Bench:
         self.burning = Burning()
         self.asked: list[Sequence[str]] = []
         self.answer = True
+        self.confirm: Callable[[Sequence[str]], bool] = self.agree
 
     def installed(self) -> None:
         self.rack.documents = {
@@ -84,11 +85,11 @@ class Bench:
     def burn(self, *names: str, **more: Any) -> BurnInResult:
         nodes: Any = BurnIns(self.desired.site, self.burning)  # type: ignore[arg-type]
 
-        def confirm(said: Sequence[str]) -> bool:
-            self.asked.append(said)
-            return self.answer
+        return burn_in(self.request(*names, **more), self.session(), nodes, self.confirm)
 
-        return burn_in(self.request(*names, **more), self.session(), nodes, confirm)
+    def agree(self, said: Sequence[str]) -> bool:
+        self.asked.append(said)
+        return self.answer
 
     def look(self, *names: str) -> BurnInResult:
         nodes: Any = BurnIns(self.desired.site, self.burning)  # type: ignore[arg-type]
@@ -267,6 +268,21 @@ def test_a_member_is_refused_until_it_is_maintained_and_empty() -> None:
     bench.drain.pods = []
     assert bench.burn("w1", hours=8.0).done
     assert bench.burning.orders["w1"]["maintained"] is True
+
+
+def test_a_node_that_was_returned_while_the_question_waited_is_refused() -> None:
+    bench = Bench()
+    bench.installed()
+    members = bench.rack.cluster
+    bench.maintained("w1")
+
+    def confirm(_: Sequence[str]) -> bool:
+        bench.clock.sleep(3600)
+        bench.rack.cluster = members
+        return True
+
+    bench.confirm = confirm
+    assert "w1: it is a member of the cluster" in bench.refused(PreflightFailed, "w1")
 
 
 def test_a_control_plane_node_of_a_cluster_is_refused_even_in_maintenance() -> None:
