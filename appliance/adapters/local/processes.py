@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TextIO, cast
 
@@ -68,6 +68,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     on_line: Callable[[str], None] | None = None,
     hint: str | None = None,
     attended: bool = False,
+    secret: bool = False,
 ) -> CompletedProcess:
     """Run a program to its end and return the result.
 
@@ -83,6 +84,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
         hint: the hint of the error if it fails.
         attended: let the program use our terminal and standard error; a timeout then ends only
             the program, without grandchildren.
+        secret: no error quotes its standard output.
 
     Raises:
         CommandFailed: the program is missing, ran past its limit, or (with ``check``) failed.
@@ -92,6 +94,10 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     process = _start(words, cwd, env, hint, attended=attended)
     _running.add(process)
     sinks = _Sinks(process, log, on_line)
+
+    def shown() -> str:
+        return "" if secret else sinks.stdout
+
     try:
         _feed(process, stdin)
         process.wait(timeout=timeout)
@@ -101,7 +107,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
         raise CommandFailed(
             f"{words[0]} did not finish within {timeout:g} s",
             hint=hint,
-            details=[f"command: {shlex.join(words)}", *_tail(sinks.stderr or sinks.stdout)],
+            details=[f"command: {shlex.join(words)}", *_tail(sinks.stderr or shown())],
             log_path=log,
         ) from error
     except BaseException:
@@ -116,7 +122,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     )
     _LOGGER.debug("exit %d in %.2f s: %s", done.returncode, done.seconds, shlex.join(words))
     if check and not done.ok:
-        raise failure(done, hint=hint, log=log)
+        raise failure(replace(done, stdout=shown()), hint=hint, log=log)
     return done
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Site
 
 ENVIRONMENT: Final = "ANSIBLE_VAULT_PASSWORD_FILE"
+SECONDS: Final = 60.0
 KEPT: Final = Path(".appliance", "vault-password")
 HINT: Final = (
     f"set {ENVIRONMENT} to the password file, or write the password to {KEPT} of the site (0600)"
@@ -257,7 +258,9 @@ def _ansible_vault(
     program = ansible_vault_program()
     config = str(find_content_root() / "playbooks" / "ansible.cfg")
     environment = {**without_settings(), **LOCALE, "ANSIBLE_CONFIG": config, **(env or {})}
-    return run([program, *words], stdin=stdin, env=environment, cwd=cwd, timeout=60).stdout
+    argv = [program, *words]
+    done = run(argv, stdin=stdin, env=environment, cwd=cwd, timeout=SECONDS, secret=True)
+    return done.stdout
 
 
 def _closed(file: Path, password: Path | None, error: CommandFailed) -> ConfigError:

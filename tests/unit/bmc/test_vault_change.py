@@ -106,6 +106,21 @@ def test_a_vault_that_does_not_open_is_as_it_was(vault: SiteVault, tmp_path: Pat
         vault.read()
 
 
+@pytest.mark.parametrize("ends", ["kill -9 $$", "exit 1", "exec sleep 60"])
+def test_a_program_that_ends_after_it_wrote_secrets_shows_none(
+    vault: SiteVault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    program = tmp_path / "ansible-vault"
+    program.write_text(f"#!/bin/sh\necho 'vault_bmc_password: canary'\n{ends}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("appliance.adapters.site.vault.ansible_vault_program", lambda: str(program))
+    monkeypatch.setattr("appliance.adapters.site.vault.SECONDS", 0.5)
+    with pytest.raises(ConfigError) as caught:
+        vault.read()
+    said = [caught.value, caught.value.__cause__]
+    assert "canary" not in " ".join(f"{vars(one)} {one}" for one in said)
+
+
 def test_a_vault_that_cannot_be_written_is_as_it_was(
     vault: SiteVault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
