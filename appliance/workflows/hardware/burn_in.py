@@ -7,7 +7,7 @@ look. What must not be here: what a node does, and the judgement of what it coun
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
@@ -268,6 +268,7 @@ def _collected(
     at = datetime.fromtimestamp(session.clock.now(), UTC).isoformat(timespec="seconds")
     found: list[NodeBurnIn] = []
     kept: dict[str, BurnInRecord] = {}
+    tellers = _tellers(looks)
     for name, look in looks.items():
         if isinstance(look, str):
             found.append(NodeBurnIn(name, reason=look))
@@ -278,12 +279,31 @@ def _collected(
             before = record_of(session.documents.read(document))
             if before is not None and before == record.model_copy(update={"at": before.at}):
                 record = before
-            if not request.dry_run:
+            if not request.dry_run and len(tellers[document]) == 1:
                 session.documents.keep(document, record.text())
                 kept[name] = record
         found.append(NodeBurnIn(name, record))
     missed = keep_burn_ins(kept, session.archive)
-    return BurnInResult(tuple(found), sentences, missed=missed)
+    return BurnInResult(tuple(found), sentences, missed=(*_told_twice(looks, tellers), *missed))
+
+
+def _tellers(looks: Mapping[str, Look | str]) -> Mapping[str, list[str]]:
+    """Document -> the nodes that tell its machine: of several, the last would replace it."""
+    found: dict[str, list[str]] = {}
+    for name, look in looks.items():
+        if isinstance(look, Look) and look.state is not None:
+            found.setdefault(document_of(look.state.machine, name), []).append(name)
+    return found
+
+
+def _told_twice(looks: Mapping[str, Look | str], tellers: Mapping[str, list[str]]) -> Iterator[str]:
+    for first, *others in tellers.values():
+        look = looks[first]
+        if others and isinstance(look, Look) and look.state is not None:
+            yield (
+                f"the burn-ins of {' and '.join((first, *others))} are not kept: they tell the "
+                f"same machine, {look.state.machine.words()}"
+            )
 
 
 def _record(name: str, look: Look, at: str, tool_version: str) -> BurnInRecord | None:

@@ -186,6 +186,23 @@ def test_from_another_laptop_the_record_is_the_same() -> None:
     assert json.loads(bench.documents.texts["burn-in/SN-w1.json"])["burn_in"]["samples"] == 480
 
 
+def test_machines_that_tell_one_serial_do_not_overwrite_each_others_record() -> None:
+    bench = Bench()
+    bench.burn(hours=8.0)
+    for name in NAMES:
+        bench.burning.finish(name)
+    bench.look()
+    before = dict(bench.documents.texts)
+    bench.burning.states["w1"]["identity"] = {"serial": "SN-w2"}
+    bench.burning.states["w1"]["faults"] = ["of another machine"]
+    done = bench.look()
+    assert bench.documents.texts == before
+    (said,) = done.missed
+    assert (
+        said == "the burn-ins of w1 and w2 are not kept: they tell the same machine, serial SN-w2"
+    )
+
+
 def test_a_record_that_says_the_same_is_not_written_again() -> None:
     bench = Bench()
     bench.burn("w1", hours=8.0)
