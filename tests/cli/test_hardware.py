@@ -279,6 +279,8 @@ def test_a_burn_in_that_runs_is_no_pass_and_no_failure(
         (("--memory", "4"), "--memory needs --hours"),
         (("--hours", "0"), "not in the range"),
         (("--hours", "73"), "not in the range"),
+        (("--hours", "nan"), "--hours is no finite number"),
+        (("--hours", "1", "--memory", "inf"), "--memory is no finite number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(

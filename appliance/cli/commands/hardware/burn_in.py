@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,7 @@ def burn_in(
     from appliance.workflows.hardware import burn_in as workflow
     from appliance.workflows.hardware.qualify import asked_nodes
 
+    _require_finite({"--hours": hours, "--memory": memory})
     _require_one_meaning(hours, end=end, more={"--again": again, "--memory": memory is not None})
     connected = app.connect(site)
     asked = tuple(asked_nodes(connected.site, nodes))
@@ -107,6 +109,13 @@ def burn_in(
     show_warnings(found.missed)
     _show(found, output, every=every)
     _require_pass(found)
+
+
+def _require_finite(numbers: Mapping[str, float | None]) -> None:
+    """Refuse nan, which is in every range, and inf."""
+    for name, number in numbers.items():
+        if number is not None and not isfinite(number):
+            raise click.UsageError(f"{name} is no finite number")
 
 
 def _require_one_meaning(hours: float | None, *, end: bool, more: Mapping[str, bool]) -> None:
