@@ -77,6 +77,9 @@ def hardware_bios_set(
     require_confirmed(confirm(look.lines))
     with session.lock if look.is_lockable else nullcontext():
         if is_late(session.clock, observed_at):
+            # Under the lock: another command may be returning a node to service until then.
+            if look.is_lockable:
+                session.lock.require()
             now = Look(request, session, driver)
             what = "the answer came late, and the nodes changed since they were shown"
             require_as_shown(look.lines, now.lines, what)

@@ -80,11 +80,11 @@ class Bench:
             **more,
         )
 
-        def confirm(said: Sequence[str]) -> bool:
-            self.asked.append(said)
-            return self.answer
+        return hardware_bios_set(request, self.session, self.driver, self.agree)
 
-        return hardware_bios_set(request, self.session, self.driver, confirm)
+    def agree(self, said: Sequence[str]) -> bool:
+        self.asked.append(said)
+        return self.answer
 
     @property
     def session(self) -> Any:
@@ -196,6 +196,26 @@ def test_a_node_that_does_not_answer_is_not_bare_where_nobody_knows_the_cluster(
     both = RestartOptions(hard=True, allow_outage=True)
     assert bench.set(founded=False, options=both).done
     assert "it does not answer, and no cluster is known here" in bench.asked[-1][0]
+
+
+def test_after_a_late_answer_the_nodes_are_looked_at_under_the_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another laptop returns the node to service until it gives the lock away."""
+    bench = Bench()
+    lock = bench.journal.require
+
+    def require() -> tuple[str, ...]:
+        bench.member("w1", taints=())
+        return lock()
+
+    def confirm(_: Sequence[str]) -> bool:
+        bench.clock.sleep(3600)
+        return True
+
+    monkeypatch.setattr(bench.journal, "require", require)
+    monkeypatch.setattr(bench, "agree", confirm)
+    assert "found a node that takes pods" in bench.refused()
 
 
 def test_a_copy_of_the_site_that_does_not_know_its_cluster_takes_no_lock_of_its_own() -> None:
