@@ -7,7 +7,7 @@ one, or cut it. Failed logins are counted by BMCs, so a login that works follows
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, BmcRefused, NodeUnreachable, StepNotVerified
@@ -42,7 +42,7 @@ class Job:
     node: Node
     account: Account
     login: Login
-    waits: str
+    waits: str = field(repr=False)
     same_bmc: tuple[str, ...]
     choose: Callable[[str], str]
     today: str

@@ -8,7 +8,7 @@ neither. What must not be here: what one BMC does (:mod:`appliance.workflows.har
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import (
@@ -72,7 +72,7 @@ class NodePassword:
     node: str
     login: Login | None = None
     account: Account | None = None
-    waits: str = ""
+    waits: str = field(default="", repr=False)
     since: str = ""
     reason: str = ""
     evidence: str = ""

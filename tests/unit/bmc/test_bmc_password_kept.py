@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from appliance.errors import Refused
-from tests.unit.bmc.test_bmc_password import Bench
+from appliance.model.node.bmc.report import Login
+from appliance.workflows.hardware.bmc_change import Job
+from appliance.workflows.hardware.bmc_password import NodePassword
+from tests.unit.bmc.fake_accounts import FACTORY, FakeBmcAccounts
+from tests.unit.bmc.test_bmc_password import TODAY, Bench
 
 OTHERS = "of-the-other-1-A"
 
@@ -28,3 +32,13 @@ def test_what_another_command_kept_while_the_question_waited_is_not_overwritten(
     bench.confirm = bench.agree
     assert bench.replace().done
     assert bench.board().password == bench.kept() == OTHERS
+
+
+def test_no_representation_shows_a_password() -> None:
+    bench = Bench()
+    account = FakeBmcAccounts(bench.board(), bench.kills).see(Login("admin", FACTORY))
+    login, same_bmc = Login("admin", FACTORY), ("w1",)
+    job = Job(bench.site.node("w1"), account, login, OTHERS, same_bmc, bench.random.choice, TODAY)
+    shown = f"{job!r}{NodePassword('w1', login, account, OTHERS)!r}"
+    for secret in (FACTORY, OTHERS):
+        assert secret not in shown
