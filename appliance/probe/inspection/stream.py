@@ -102,8 +102,11 @@ def serve(order: Order) -> Dict[str, Any]:
         listener.bind((order.own, order.port))
         listener.listen(4)
         while True:
-            listener.settimeout(max(0.1, ends - time.monotonic()))
             try:
+                # Strangers may come faster than any timeout.
+                listener.settimeout(max(1e-3, ends - time.monotonic()))
+                if time.monotonic() > ends:
+                    raise socket.timeout
                 connection, address = listener.accept()
             except socket.timeout:
                 words = "its partner did not connect within %d s" % WAIT_SECONDS

@@ -14,6 +14,7 @@ import pytest
 
 from appliance.adapters.ssh.probe_archive import probe_archive
 from appliance.model.checks.hardware.trials.stream import Side, read_side
+from appliance.probe.inspection import stream
 
 WORD = "5f" * 16
 
@@ -75,6 +76,37 @@ def test_somebody_else_gets_nothing_and_disturbs_nothing(archive: Path) -> None:
     connecting = begun(archive, "connect", port)
     assert ended(connecting).reason is None
     assert ended(serving).foreign == 1
+
+
+class Knocking:
+    """A listener at which a stranger knocks at once, again and again."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+
+    def __enter__(self) -> Knocking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+    def accept(self) -> Any:
+        assert time.monotonic() - self.began < 3, "the port stays open"
+        time.sleep(0.001)
+        return self, ("198.51.100.9", 1)
+
+
+def test_strangers_that_come_without_end_do_not_keep_the_port_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "_socket", lambda _: Knocking())
+    told = stream.Order("serve", "127.0.0.1", "127.0.0.1", 1, WORD, 0.2, 1 << 20)
+    with pytest.raises(OSError, match="its partner did not connect within 0 s"):
+        stream.serve(told)
 
 
 def test_a_port_that_is_closed_is_told(archive: Path) -> None:
