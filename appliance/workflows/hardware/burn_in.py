@@ -154,8 +154,10 @@ def _todo(request: BurnInRequest, looks: Mapping[str, Look | str]) -> tuple[Node
 
 def _sentence(request: BurnInRequest, node: Node, look: Look | str) -> str:
     if request.end:
-        took = span(look.state.seconds) if isinstance(look, Look) and look.state else "?"
-        return f"{node.name}: end the burn-in, after {took}"
+        if not isinstance(look, Look) or look.state is None:
+            return f"{node.name}: end the burn-in, if one runs"
+        by = f" that {look.state.by} started" if look.state.by else ""
+        return f"{node.name}: end the burn-in{by}, after {span(look.state.seconds)}"
     length = span((request.hours or 0) * 3600)
     memory = "half of the free memory"
     if request.memory_gib is not None:

@@ -30,6 +30,7 @@ from tests.unit.hardware.burning import Burning, state
 from tests.unit.life.rack import FakeDrain
 from tests.unit.life.test_drain import pod
 
+STARTER = f"{run('x').operator}@{run('x').host}"
 NAMES = ("cp1", "w1", "w2")
 MARK = Maintenance(
     *("r", "ada", "laptop", "2026-01-01T00:00:00+00:00"),
@@ -229,6 +230,8 @@ def test_it_is_ended_and_what_was_counted_stays() -> None:
     bench.burning.finish("cp1")
     done = bench.burn(end=True)
     assert [text.partition(":")[0] for text in done.planned] == ["w1", "w2"]
+    # It may be a colleague's.
+    assert done.planned[0] == f"w1: end the burn-in that {STARTER} started, after 0 s"
     assert [one.record.burn_in.ended for one in done.nodes if one.record] == [
         "done", "stopped", "stopped",
     ]  # fmt: skip
