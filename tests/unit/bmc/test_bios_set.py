@@ -18,6 +18,7 @@ from appliance.errors import (
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc.bios import BiosState, Wish
 from appliance.model.node.bmc.restart import RestartOptions
+from appliance.model.site.groups import SERVICES
 from appliance.model.state.cluster.cluster import NoCluster, Unreachable
 from appliance.model.state.observed import Fault
 from appliance.workflows.hardware.bios import BiosResult, hardware_bios_set
@@ -174,6 +175,20 @@ def test_a_bare_node_needs_neither_maintenance_nor_passport() -> None:
     bench.rack.documents["w1"] = samples.bare(bench.desired.site.node("w1"))
     assert bench.set().done
     assert bench.asked[0][0].endswith("; it is no member of the cluster")
+
+
+def test_a_registry_that_is_no_member_is_not_restarted_unasked() -> None:
+    bench = Bench()
+    cluster: Any = bench.rack.cluster
+    others = {name: one for name, one in cluster.nodes.items() if name != "w1"}
+    bench.rack.cluster = replace(cluster, nodes=others)
+    bench.rack.documents["w1"] = samples.bare(bench.desired.site.node("w1"))
+    site = bench.desired.site
+    nodes = [replace(one, groups=frozenset({SERVICES})) if one.name == "w1" else one
+             for one in site.nodes]  # fmt: skip
+    bench.desired = replace(bench.desired, site=replace(site, nodes=tuple(nodes)))
+    assert "it serves the registry: no node could pull an image" in bench.refused()
+    assert bench.set(options=RestartOptions(allow_outage=True)).done
 
 
 def test_in_a_site_that_had_no_cluster_nobody_is_asked_for_pods() -> None:

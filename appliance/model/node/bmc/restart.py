@@ -72,8 +72,9 @@ def refusals(seen: RestartSeen, options: RestartOptions) -> Iterator[Refusal]:
     yield from of_power(seen.power, power)
     if not harmless:
         yield from _of_pods(seen)
-        if not options.allow_outage:
-            yield from _of_outage(seen.power)
+    # The host of the registry or of NFS need not be a member.
+    if not seen.is_off and not options.allow_outage:
+        yield from _of_outage(seen.power)
 
 
 def _of_pods(seen: RestartSeen) -> Iterator[Refusal]:
