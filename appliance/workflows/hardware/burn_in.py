@@ -111,10 +111,12 @@ def burn_in(
     looks = nodes.ask(request.nodes, dict.fromkeys(_names(request.nodes), command("look")))
     todo = _todo(request, looks)
     sentences = tuple(_sentence(request, node, looks[node.name]) for node in todo)
-    if not todo or request.dry_run:
+    if not todo:
         return _collected(request, session, looks, sentences)
     _require_answers(request, looks, todo)
     maintained = _require_allowed(request, session, todo) if not request.end else frozenset()
+    if request.dry_run:
+        return _collected(request, session, looks, sentences)
     observed_at = session.clock.monotonic()
     require_confirmed(confirm(sentences))
     if is_late(session.clock, observed_at) and not request.end:

@@ -281,6 +281,7 @@ def test_a_member_is_refused_until_it_is_maintained_and_empty() -> None:
     bench.installed()
     said = bench.refused(PreflightFailed, "w1")
     assert "w1: it is a member of the cluster" in said
+    assert bench.refused(PreflightFailed, "w1", dry_run=True) == said
     assert "appliance node maintain w1" in said
     bench.maintained("w1")
     bench.drain.pods = [pod("web")]
