@@ -90,3 +90,22 @@ def test_read_only_is_said_in_three_ways() -> None:
 def test_without_a_registry_a_password_is_known_by_its_name(name: str) -> None:
     state = BiosState({name: "hunter22"})
     assert state.shown(name) == "(not shown)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("String", "hunter22", "(not shown)"),
+        ("Password", "hunter22", "(not shown)"),
+        ("Enumeration", "Installed", "Installed"),
+        ("Boolean", True, "true"),
+        ("Integer", 3, "3"),
+    ],
+)
+def test_a_text_whose_name_is_a_passwords_is_not_shown_whatever_the_registry_calls_it(
+    kind: str, value: Any, shown: str
+) -> None:
+    name = "AdminPassword"
+    entries = [{"AttributeName": name, "Type": kind}]
+    rules = read_registry({"RegistryEntries": {"Attributes": entries}})
+    assert BiosState({name: value}, rules=rules).shown(name) == shown

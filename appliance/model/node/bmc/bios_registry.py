@@ -48,8 +48,9 @@ class AttributeRule:
 
     @property
     def is_secret(self) -> bool:
-        """Whether its value is a password; by its name, where no registry tells its type."""
-        return self.kind == SECRET or (not self.kind and _SECRET_NAME.search(self.name) is not None)
+        """Whether its value is a password; by its name, where its type may be any text's."""
+        by_name = self.kind in ("", "String") and _SECRET_NAME.search(self.name) is not None
+        return self.kind == SECRET or by_name
 
     def allowed(self) -> str:
         """The values that it may have, in words."""
