@@ -344,7 +344,8 @@ class SiteVault:
         text = with_secrets(self._file, before, changes)
         try:
             mode = self._file.stat().st_mode & 0o777
-            replace_file(self._file, vault.encrypt(text), mode=mode)
+            # Where a link leads: a copy in its place would be the only one with a new secret.
+            replace_file(self._file.resolve(), vault.encrypt(text), mode=mode)
         except OSError as error:
             raise ConfigError(
                 f"{self._file} cannot be written: {error.strerror}; it is as it was",

@@ -85,6 +85,18 @@ def test_a_changed_vault_is_encrypted_and_opens(vault: SiteVault, tmp_path: Path
     assert plain == []
 
 
+def test_a_vault_that_is_a_link_stays_one(vault: SiteVault, tmp_path: Path) -> None:
+    """Several sites may share it; a copy beside it would be the only one with a new password."""
+    shared = tmp_path / "shared.yml"
+    (tmp_path / FILE).rename(shared)
+    (tmp_path / FILE).symlink_to(shared)
+    vault.change({"vault_bmc_password_w1": "new-1"})
+    assert (tmp_path / FILE).is_symlink()
+    assert AnsibleVault(tmp_path / KEPT).read(shared).items() >= {
+        ("vault_bmc_password_w1", "new-1")
+    }
+
+
 def test_what_another_program_wrote_is_read_anew(vault: SiteVault, tmp_path: Path) -> None:
     before = dict(vault.read())
     (tmp_path / FILE).write_text(AnsibleVault(tmp_path / KEPT).encrypt(TEXT + "vault_y: z\n"))
