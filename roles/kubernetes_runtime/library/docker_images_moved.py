@@ -108,6 +108,14 @@ def images_of_others(ran, registry):
     ]
 
 
+def full(name):
+    """Return an image's name as containerd keeps it: Docker and crictl shorten those of its hub."""
+    host, slash, _ = name.partition("/")
+    if slash and ("." in host or ":" in host or host == "localhost"):
+        return name
+    return "docker.io/" + (name if slash else "library/" + name)
+
+
 class Mover:
     """Brings images into containerd.
 
@@ -196,7 +204,8 @@ class Mover:
             return False
         # One configuration: what a registry has no more under a name has the same content.
         for name in tags or [one for one in digests if one not in came]:
-            called(self._ran, [*NAMESPACE, "images", "tag", "--force", came[0], name])
+            source, target = full(came[0]), full(name)
+            called(self._ran, [*NAMESPACE, "images", "tag", "--force", source, target])
         self.pulled += tags or came
         return True
 

@@ -24,6 +24,11 @@ def module() -> ModuleType:
     return load("docker_images_moved", role="kubernetes_runtime")
 
 
+def kept_as(name: str) -> str:
+    """The name in containerd, which keeps the host: crictl adds it, ctr takes names as they are."""
+    return name if name.startswith(("r:5000/", "docker.io/")) else f"docker.io/{name}"
+
+
 class Stores:
     """Plays docker, crictl and ctr: a registry, Docker's store, and containerd's."""
 
@@ -75,7 +80,7 @@ class Stores:
             return self._images(argv)
         if words == ["crictl", "inspecti"]:
             assert argv[2:4] == ["--output", "json"]
-            found = self.containerd.get(argv[4])
+            found = self.containerd.get(kept_as(argv[4]))
             return (0, json.dumps({"status": {"id": found}}), "") if found else (1, "", "no such")
         return self._change(argv)
 
@@ -91,14 +96,16 @@ class Stores:
         if argv[:2] == ["crictl", "pull"]:
             if argv[2] not in self.registry:
                 return 1, "", "not found"
-            self.containerd[argv[2]] = self.registry[argv[2]]
+            self.containerd[kept_as(argv[2])] = self.registry[argv[2]]
         elif argv[:5] == ["ctr", "--namespace", "k8s.io", "images", "tag"]:
+            if argv[6] not in self.containerd:
+                return 1, "", f"image {argv[6]}: not found"
             self.containerd[argv[7]] = self.containerd[argv[6]]
         elif argv[:2] == ["docker", "save"]:
             self.saved = argv[4:]
             Path(argv[3]).write_text("image")
         elif argv[:5] == ["ctr", "--namespace", "k8s.io", "images", "import"] and self.imports:
-            self.containerd |= {name: self._identity_of(name) for name in self.saved}
+            self.containerd |= {kept_as(name): self._identity_of(name) for name in self.saved}
         else:
             return 1, "", "no space left on device"
         return 0, "", ""
@@ -127,8 +134,11 @@ def test_an_image_comes_from_its_registry_and_one_made_by_hand_from_docker(
     mover = moved(module, stores, tmp_path)
     assert (mover.pulled, mover.copied) == ([TAG, UNNAMED], [BY_HAND])
     assert stores.containerd == {
-        TAG: "sha256:1", DIGEST: "sha256:1", BY_HAND: "sha256:2", UNNAMED: "sha256:3",
-    }  # fmt: skip
+        TAG: "sha256:1",
+        DIGEST: "sha256:1",
+        kept_as(BY_HAND): "sha256:2",
+        UNNAMED: "sha256:3",
+    }
     assert list(tmp_path.iterdir()) == []
     again = moved(module, stores, tmp_path)
     assert (again.pulled, again.copied) == ([], [])
@@ -151,7 +161,7 @@ def test_content_without_a_tag_comes_under_each_of_its_names(
 @pytest.mark.parametrize(
     ("there", "served", "then"),
     [
-        ({BY_HAND: "sha256:old"}, {}, {BY_HAND: "sha256:2"}),
+        ({kept_as(BY_HAND): "sha256:old"}, {}, {kept_as(BY_HAND): "sha256:2"}),
         ({UNNAMED: "sha256:old"}, {}, {UNNAMED: "sha256:3"}),
         ({TAG: "sha256:old"}, {}, {TAG: "sha256:1"}),
         # The registry has a newer one under this name, which a pod gets that starts anew.
@@ -171,6 +181,32 @@ def test_other_content_under_the_same_name_is_not_moved_yet(
     mover = moved(module, stores, tmp_path)
     assert (mover.pulled, mover.copied) == ([TAG, UNNAMED], [BY_HAND])
     assert then.items() <= stores.containerd.items()
+
+
+def test_an_image_of_dockers_hub_is_tagged_by_the_name_that_containerd_keeps(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    stores = Stores()
+    stores.docker[1]["RepoDigests"] = [digest := "customer/agent@sha256:2"]
+    stores.registry[digest] = "sha256:2"
+    mover = moved(module, stores, tmp_path)
+    assert (mover.pulled, mover.copied) == ([TAG, BY_HAND, UNNAMED], [])
+    assert stores.containerd[f"docker.io/{BY_HAND}"] == "sha256:2"
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("nginx:1", "docker.io/library/nginx:1"),
+        ("nginx@sha256:2", "docker.io/library/nginx@sha256:2"),
+        ("rancher/flannel:1", "docker.io/rancher/flannel:1"),
+        ("quay.io/a/b:1", "quay.io/a/b:1"),
+        ("r:5000/etcd:1", "r:5000/etcd:1"),
+        ("localhost/a:1", "localhost/a:1"),
+    ],
+)
+def test_the_name_that_containerd_keeps(module: ModuleType, name: str, kept: str) -> None:
+    assert module.full(name) == kept
 
 
 def test_docker_gives_every_image_where_the_registry_is_away(
