@@ -42,6 +42,9 @@ class Stores:
         self.containerd: dict[str, str] = {}
         self.saved: list[str] = []
         self.imports = True
+        self.late = 0
+        self.shown: dict[str, str] = {}
+        self.slept = 0
         self.others: list[dict[str, Any]] = [
             {
                 "Id": "sha256:5",
@@ -80,9 +83,14 @@ class Stores:
             return self._images(argv)
         if words == ["crictl", "inspecti"]:
             assert argv[2:4] == ["--output", "json"]
-            found = self.containerd.get(kept_as(argv[4]))
+            found = self.shown.get(kept_as(argv[4]))
+            if self.slept >= self.late:
+                found = self.containerd.get(kept_as(argv[4]))
             return (0, json.dumps({"status": {"id": found}}), "") if found else (1, "", "no such")
         return self._change(argv)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += int(seconds)
 
     def _images(self, argv: list[str]) -> tuple[int, str, str]:
         if argv[2] == "ls":
@@ -120,7 +128,7 @@ class Stores:
 
 
 def moved(module: ModuleType, stores: Stores, folder: Path) -> Any:
-    mover = module.Mover(stores, str(folder), "r:5000")
+    mover = module.Mover(stores, str(folder), "r:5000", stores.sleep)
     for identity, tags, digests in module.images_of_pods(stores):
         if mover.lacks(identity, tags or digests):
             mover.bring(identity, tags, digests)
@@ -207,6 +215,19 @@ def test_an_image_of_dockers_hub_is_tagged_by_the_name_that_containerd_keeps(
 )
 def test_the_name_that_containerd_keeps(module: ModuleType, name: str, kept: str) -> None:
     assert module.full(name) == kept
+
+
+@pytest.mark.parametrize("before", [{}, {kept_as(BY_HAND): "sha256:old"}], ids=["new", "other"])
+def test_what_ctr_changed_may_be_shown_a_moment_later(
+    module: ModuleType, tmp_path: Path, before: dict[str, str]
+) -> None:
+    stores = Stores()
+    stores.containerd, stores.shown, stores.late = dict(before), before, 3
+    assert moved(module, stores, tmp_path).copied == [BY_HAND]
+    stores = Stores()
+    stores.late = 1000
+    with pytest.raises(module.MoveError, match="containerd does not show r:5000/etcd"):
+        moved(module, stores, tmp_path)
 
 
 def test_docker_gives_every_image_where_the_registry_is_away(
