@@ -172,9 +172,16 @@ class Mover:
         return self.lacks(identity, names)
 
     def _identity_of(self, name):
-        """Return the content that containerd has under a name; empty: none."""
+        """Return the content that containerd has under a name; empty: none.
+
+        Raises:
+            MoveError: containerd did not tell.
+        """
         argv = ["crictl", "inspecti", "--output", "json", name]
-        rc, out, _ = self._ran(argv, SECONDS)
+        rc, out, err = self._ran(argv, SECONDS)
+        # crictl ends with 1 as well where containerd does not answer (cri-tools, image.go).
+        if rc != 0 and "no such image" not in err:
+            raise MoveError("crictl inspecti %s: %s" % (name, err.strip() or "rc %d" % rc))
         return json.loads(out)["status"]["id"] if rc == 0 else ""
 
     def bring_others(self, free):

@@ -45,6 +45,7 @@ class Stores:
         self.late = 0
         self.shown: dict[str, str] = {}
         self.slept = 0
+        self.silent = False
         self.others: list[dict[str, Any]] = [
             {
                 "Id": "sha256:5",
@@ -82,12 +83,17 @@ class Stores:
         if words == ["docker", "image"]:
             return self._images(argv)
         if words == ["crictl", "inspecti"]:
-            assert argv[2:4] == ["--output", "json"]
-            found = self.shown.get(kept_as(argv[4]))
-            if self.slept >= self.late:
-                found = self.containerd.get(kept_as(argv[4]))
-            return (0, json.dumps({"status": {"id": found}}), "") if found else (1, "", "no such")
+            return self._inspecti(argv)
         return self._change(argv)
+
+    def _inspecti(self, argv: list[str]) -> tuple[int, str, str]:
+        assert argv[2:4] == ["--output", "json"]
+        found = (self.containerd if self.slept >= self.late else self.shown).get(kept_as(argv[4]))
+        if self.silent:
+            return 1, "", "FATA[0002] connect: context deadline exceeded"
+        if found is None:
+            return 1, "", f'FATA[0000] no such image "{argv[4]}" present'
+        return 0, json.dumps({"status": {"id": found}}), ""
 
     def sleep(self, seconds: float) -> None:
         self.slept += int(seconds)
@@ -228,6 +234,17 @@ def test_what_ctr_changed_may_be_shown_a_moment_later(
     stores.late = 1000
     with pytest.raises(module.MoveError, match="containerd does not show r:5000/etcd"):
         moved(module, stores, tmp_path)
+
+
+def test_a_containerd_that_does_not_answer_is_no_containerd_without_the_image(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    """Else Docker's older content would be forced over what the registry has now."""
+    stores = Stores()
+    stores.containerd, stores.silent = {TAG: "sha256:new"}, True
+    with pytest.raises(module.MoveError, match="context deadline exceeded"):
+        moved(module, stores, tmp_path)
+    assert stores.containerd == {TAG: "sha256:new"}
 
 
 def test_docker_gives_every_image_where_the_registry_is_away(
