@@ -83,9 +83,10 @@ class FakeRack:
     def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:
         self.reads += 1
         names = [node.name for node in self.desired.site.control_plane]
-        # As the real one: the way to the API is what a control-plane node says.
-        if isinstance(self.cluster, Cluster) and not node_facts.keys() & set(names):
-            return Unreachable("; ".join(f"{name}: not read" for name in names))
+        unseen = [name for name in names if name not in node_facts]
+        # As the real one, which knows that there is no cluster once all of them were read.
+        if unseen and (isinstance(self.cluster, NoCluster) or unseen == names):
+            return Unreachable("; ".join(f"{name}: not read" for name in unseen))
         if isinstance(self.cluster, Cluster) and self.reads < self.reads_until_pods_are_ready:
             pods = tuple(replace(pod, ready=False) for pod in self.cluster.pods)
             return replace(self.cluster, pods=pods)

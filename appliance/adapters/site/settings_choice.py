@@ -12,16 +12,14 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
 from appliance.adapters.local.state_files import replace_file
 from appliance.adapters.site.files import SETTINGS
 from appliance.errors import Refused
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RELEASE: Final = ("appliance_release",)
 VENDOR_BUNDLE: Final = ("runai", "vendor_bundle")
@@ -63,10 +61,20 @@ def choose_release(site: Path, release: str) -> None:
 def choose_vendor_bundle(site: Path, file: str) -> None:
     """Write the path of Run:ai's bundle into ``site.yml``, as :func:`choose_release` does.
 
+    A file in the site's directory is named from there: the site may lie elsewhere on another
+    machine, which reads the same ``site.yml``.
+
     Raises:
         Refused: the file has no such key, or could not be written; it is as it was.
     """
-    _choose(site, VENDOR_BUNDLE, file)
+    _choose(site, VENDOR_BUNDLE, _from_site(site, Path(file)))
+
+
+def _from_site(site: Path, file: Path) -> str:
+    # A bundle may be a link to a larger disk: its name counts, and where that is.
+    where, folder = Path(os.path.realpath(file.parent), file.name), os.path.realpath(site)
+    near = str(where.relative_to(folder)) if where.is_relative_to(folder) else "~"
+    return str(file) if near.startswith("~") else near
 
 
 def require_choosable(site: Path, release: str) -> None:

@@ -215,6 +215,8 @@ def _look(target: Target, transport: paramiko.Transport, password: str | None) -
     answer = call(transport, command, content, seconds=PROBE_SECONDS, limits=_LIMITS)
     if answer.code or not answer.output.strip():
         said = last_line(answer.errors or answer.output) or "no output"
+        # What is no shell may take its input for commands, and repeat it.
+        said = said.replace(password, "(password)") if password else said
         return Failed(f"the probe exited with {answer.code}: {said}")
     try:
         facts = read_facts(answer.output)

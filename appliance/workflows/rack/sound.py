@@ -83,6 +83,7 @@ def _of(desired: Desired, session: Session, *, with_pods: bool) -> tuple[Unsound
                 f"kubectl -n {pod.namespace} describe pod {pod.name}",
             )
             for pod in pods_in_the_way(cluster.vendor_pods)
+            if pod.node not in kept
         ),
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 from ansible.module_utils.appliance_programs import SECONDS, run
@@ -59,6 +60,8 @@ MOVE_SECONDS = 1800
 MOST_BYTES = 20 << 30
 # Free space that stays on each file system.
 SPARE_BYTES = 5 << 30
+# containerd's CRI part learns by an event what ctr changed; crictl shows it from then on.
+SHOWN_SECONDS = 10
 
 
 class MoveError(Exception):
@@ -108,6 +111,14 @@ def images_of_others(ran, registry):
     ]
 
 
+def full(name):
+    """Return an image's name as containerd keeps it: Docker and crictl shorten those of its hub."""
+    host, slash, _ = name.partition("/")
+    if slash and ("." in host or ":" in host or host == "localhost"):
+        return name
+    return "docker.io/" + (name if slash else "library/" + name)
+
+
 class Mover:
     """Brings images into containerd.
 
@@ -115,10 +126,12 @@ class Mover:
         ran: callable(argv, seconds) -> (rc, stdout, stderr).
         folder: where an image is kept while it is copied.
         registry: the site's, as images name it.
+        sleep: callable(seconds).
     """
 
-    def __init__(self, ran, folder, registry):
+    def __init__(self, ran, folder, registry, sleep=time.sleep):
         self._ran, self._folder, self._registry = ran, folder, registry
+        self._sleep = sleep
         self.pulled, self.copied, self.kept = [], [], []
 
     def lacks(self, identity, names):
@@ -146,14 +159,29 @@ class Mover:
             return
         if not self._pull(names if tags else [], digests):
             self._copy(names)
-        left = self.lacks(identity, names)
+        left = self._still_lacks(identity, names)
         if left:
             raise MoveError("containerd does not show %s" % ", ".join(left))
 
+    def _still_lacks(self, identity, names):
+        """Return the same as lacks, once the time is up in which a change is shown."""
+        for _ in range(SHOWN_SECONDS):
+            if not self.lacks(identity, names):
+                return []
+            self._sleep(1)
+        return self.lacks(identity, names)
+
     def _identity_of(self, name):
-        """Return the content that containerd has under a name; empty: none."""
+        """Return the content that containerd has under a name; empty: none.
+
+        Raises:
+            MoveError: containerd did not tell.
+        """
         argv = ["crictl", "inspecti", "--output", "json", name]
-        rc, out, _ = self._ran(argv, SECONDS)
+        rc, out, err = self._ran(argv, SECONDS)
+        # crictl ends with 1 as well where containerd does not answer (cri-tools, image.go).
+        if rc != 0 and "no such image" not in err:
+            raise MoveError("crictl inspecti %s: %s" % (name, err.strip() or "rc %d" % rc))
         return json.loads(out)["status"]["id"] if rc == 0 else ""
 
     def bring_others(self, free):
@@ -196,7 +224,8 @@ class Mover:
             return False
         # One configuration: what a registry has no more under a name has the same content.
         for name in tags or [one for one in digests if one not in came]:
-            called(self._ran, [*NAMESPACE, "images", "tag", "--force", came[0], name])
+            source, target = full(came[0]), full(name)
+            called(self._ran, [*NAMESPACE, "images", "tag", "--force", source, target])
         self.pulled += tags or came
         return True
 

@@ -46,6 +46,7 @@ class Machine(paramiko.ServerInterface):
         self.commands: list[str] = []
         self.ignores_file = False
         self.sudo_takes: str | None = None
+        self.is_no_shell = False
 
     @property
     def file(self) -> Path:
@@ -77,7 +78,12 @@ class Machine(paramiko.ServerInterface):
             stdin = b""
             while chunk := channel.recv(65536):
                 stdin += chunk
-            if "appliance_probe" in command:
+            if self.is_no_shell and "appliance_probe" in command:
+                first = stdin.partition(b"\n")[0]
+                channel.sendall(mark_of(command))
+                channel.sendall_stderr(b"% Unknown command: " + first + b"\n")
+                channel.send_exit_status(127)
+            elif "appliance_probe" in command:
                 self.stdin.append(stdin)
                 channel.sendall(mark_of(command) + self.said)
                 channel.send_exit_status(0)
@@ -259,3 +265,14 @@ def test_nobody_there_is_a_reason(servers: SshServers) -> None:
 def test_a_key_that_cannot_be_used_ends_it_before_any_login(tmp_path: Path, port: int) -> None:
     with pytest.raises(ConfigError):
         SshServers("ubuntu", str(tmp_path / "none"), port).read([where()], {}, None)
+
+
+def test_the_password_is_not_repeated_where_a_server_is_no_shell(
+    servers: SshServers, machine: Machine
+) -> None:
+    """As a switch in the range, which takes its input for commands and names each."""
+    machine.is_no_shell = True
+    found = servers.read([where()], pinned(servers), PASSWORD)[where()]
+    assert isinstance(found, Failed)
+    assert PASSWORD not in found.reason
+    assert found.reason == "the probe exited with 127: % Unknown command: (password)"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.stages import before_change
@@ -12,6 +15,7 @@ from appliance.model.plan.planner import plan
 from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan
+from appliance.model.state.upgrade import ANNOTATION, UpgradeMark
 from tests import samples
 from tests.unit.health import scene
 
@@ -98,3 +102,25 @@ def test_an_error_forbids_its_step_alone() -> None:
 def test_every_finding_before_the_change_is_of_step_runai() -> None:
     found = _findings(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]})
     assert {finding.step for finding in found} == {"runai"}
+
+
+@pytest.mark.parametrize(
+    ("over", "severity", "cure"),
+    [
+        (False, "warning", "appliance cluster upgrade --to k8s-1.24.17-r1"),
+        (True, "error", "set appliance_release in site.yml"),
+    ],
+    ids=["under way", "over"],
+)
+def test_in_the_middle_of_an_upgrade_the_version_of_before_is_no_fault(
+    over: bool, severity: str, cure: str
+) -> None:
+    """``site.yml`` has the new release from its beginning on; a power cut may come in between."""
+    inputs = scene.inputs({})
+    mark = UpgradeMark("k8s-1.24.17-r1", "2026-01-01T00:00:00+00:00", "bob", over=over)
+    found = samples.annotated(inputs.cluster, ["cp1"], ANNOTATION, mark.as_text())  # type: ignore[arg-type]
+    observed = replace(inputs.observed, cluster=replace(found, version="v1.22.0"))
+    said = before_change(replace(inputs, observed=observed, pods=None), ())
+    (version,) = [one for one in said if one.check == "cluster_version"]
+    assert (version.severity, version.seen) == (severity, "Kubernetes v1.22.0")
+    assert cure in version.hint

@@ -333,3 +333,24 @@ def test_a_medium_that_comes_at_the_same_moment_is_not_replaced(
     assert f"w1: Cd: inserted: {OTHERS}: another command installs it" in _said(caught)
     assert (server.medium, set(server.orders) - LOOKED) == (OTHERS, set())
     assert rack.servers["w2"].content == "system"
+
+
+@pytest.mark.parametrize("wipe", [(), ("SN-w1",)], ids=["without", "with --wipe"])
+def test_a_server_that_answers_by_its_turn_keeps_its_power(
+    monkeypatch: pytest.MonkeyPatch, wipe: tuple[str, ...]
+) -> None:
+    """Another command installed it meanwhile: its medium is gone, and its system is up."""
+    rack = FakeRack(2)
+    server, offer = rack.servers["w1"], Batch.offer
+
+    def meanwhile(batch: Batch, seeds: Sequence[Seed]) -> str:
+        server.content, server.power = "system", "On"
+        rack.alive["w1"] = "w1: its host key is not in known_hosts"
+        return offer(batch, seeds)
+
+    monkeypatch.setattr(Batch, "offer", meanwhile)
+    with pytest.raises(StepNotVerified) as caught:
+        rack.image(wipe=wipe)
+    assert "w1: it answers now: w1: its host key is not in known_hosts" in _said(caught)
+    assert (server.power, set(server.orders) - LOOKED) == ("On", set())
+    assert rack.servers["w2"].content == "system"

@@ -118,8 +118,9 @@ def test_named_it_has_to_answer(scope: Scope) -> None:
 
 def test_a_control_plane_node_that_does_not_answer_stops_everything() -> None:
     found = bench("cp1", "w2")
-    with pytest.raises(NodeUnreachable, match="cp1"):
+    with pytest.raises(NodeUnreachable, match="2 of 3 nodes cannot be reached") as told:
         found.install()
+    assert told.value.details == ("nodes: cp1, w2",)
     assert found.rack.plays == []
 
 

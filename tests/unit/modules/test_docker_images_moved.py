@@ -24,6 +24,11 @@ def module() -> ModuleType:
     return load("docker_images_moved", role="kubernetes_runtime")
 
 
+def kept_as(name: str) -> str:
+    """The name in containerd, which keeps the host: crictl adds it, ctr takes names as they are."""
+    return name if name.startswith(("r:5000/", "docker.io/")) else f"docker.io/{name}"
+
+
 class Stores:
     """Plays docker, crictl and ctr: a registry, Docker's store, and containerd's."""
 
@@ -37,6 +42,10 @@ class Stores:
         self.containerd: dict[str, str] = {}
         self.saved: list[str] = []
         self.imports = True
+        self.late = 0
+        self.shown: dict[str, str] = {}
+        self.slept = 0
+        self.silent = False
         self.others: list[dict[str, Any]] = [
             {
                 "Id": "sha256:5",
@@ -74,10 +83,20 @@ class Stores:
         if words == ["docker", "image"]:
             return self._images(argv)
         if words == ["crictl", "inspecti"]:
-            assert argv[2:4] == ["--output", "json"]
-            found = self.containerd.get(argv[4])
-            return (0, json.dumps({"status": {"id": found}}), "") if found else (1, "", "no such")
+            return self._inspecti(argv)
         return self._change(argv)
+
+    def _inspecti(self, argv: list[str]) -> tuple[int, str, str]:
+        assert argv[2:4] == ["--output", "json"]
+        found = (self.containerd if self.slept >= self.late else self.shown).get(kept_as(argv[4]))
+        if self.silent:
+            return 1, "", "FATA[0002] connect: context deadline exceeded"
+        if found is None:
+            return 1, "", f'FATA[0000] no such image "{argv[4]}" present'
+        return 0, json.dumps({"status": {"id": found}}), ""
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += int(seconds)
 
     def _images(self, argv: list[str]) -> tuple[int, str, str]:
         if argv[2] == "ls":
@@ -91,14 +110,16 @@ class Stores:
         if argv[:2] == ["crictl", "pull"]:
             if argv[2] not in self.registry:
                 return 1, "", "not found"
-            self.containerd[argv[2]] = self.registry[argv[2]]
+            self.containerd[kept_as(argv[2])] = self.registry[argv[2]]
         elif argv[:5] == ["ctr", "--namespace", "k8s.io", "images", "tag"]:
+            if argv[6] not in self.containerd:
+                return 1, "", f"image {argv[6]}: not found"
             self.containerd[argv[7]] = self.containerd[argv[6]]
         elif argv[:2] == ["docker", "save"]:
             self.saved = argv[4:]
             Path(argv[3]).write_text("image")
         elif argv[:5] == ["ctr", "--namespace", "k8s.io", "images", "import"] and self.imports:
-            self.containerd |= {name: self._identity_of(name) for name in self.saved}
+            self.containerd |= {kept_as(name): self._identity_of(name) for name in self.saved}
         else:
             return 1, "", "no space left on device"
         return 0, "", ""
@@ -113,7 +134,7 @@ class Stores:
 
 
 def moved(module: ModuleType, stores: Stores, folder: Path) -> Any:
-    mover = module.Mover(stores, str(folder), "r:5000")
+    mover = module.Mover(stores, str(folder), "r:5000", stores.sleep)
     for identity, tags, digests in module.images_of_pods(stores):
         if mover.lacks(identity, tags or digests):
             mover.bring(identity, tags, digests)
@@ -127,8 +148,11 @@ def test_an_image_comes_from_its_registry_and_one_made_by_hand_from_docker(
     mover = moved(module, stores, tmp_path)
     assert (mover.pulled, mover.copied) == ([TAG, UNNAMED], [BY_HAND])
     assert stores.containerd == {
-        TAG: "sha256:1", DIGEST: "sha256:1", BY_HAND: "sha256:2", UNNAMED: "sha256:3",
-    }  # fmt: skip
+        TAG: "sha256:1",
+        DIGEST: "sha256:1",
+        kept_as(BY_HAND): "sha256:2",
+        UNNAMED: "sha256:3",
+    }
     assert list(tmp_path.iterdir()) == []
     again = moved(module, stores, tmp_path)
     assert (again.pulled, again.copied) == ([], [])
@@ -151,7 +175,7 @@ def test_content_without_a_tag_comes_under_each_of_its_names(
 @pytest.mark.parametrize(
     ("there", "served", "then"),
     [
-        ({BY_HAND: "sha256:old"}, {}, {BY_HAND: "sha256:2"}),
+        ({kept_as(BY_HAND): "sha256:old"}, {}, {kept_as(BY_HAND): "sha256:2"}),
         ({UNNAMED: "sha256:old"}, {}, {UNNAMED: "sha256:3"}),
         ({TAG: "sha256:old"}, {}, {TAG: "sha256:1"}),
         # The registry has a newer one under this name, which a pod gets that starts anew.
@@ -171,6 +195,56 @@ def test_other_content_under_the_same_name_is_not_moved_yet(
     mover = moved(module, stores, tmp_path)
     assert (mover.pulled, mover.copied) == ([TAG, UNNAMED], [BY_HAND])
     assert then.items() <= stores.containerd.items()
+
+
+def test_an_image_of_dockers_hub_is_tagged_by_the_name_that_containerd_keeps(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    stores = Stores()
+    stores.docker[1]["RepoDigests"] = [digest := "customer/agent@sha256:2"]
+    stores.registry[digest] = "sha256:2"
+    mover = moved(module, stores, tmp_path)
+    assert (mover.pulled, mover.copied) == ([TAG, BY_HAND, UNNAMED], [])
+    assert stores.containerd[f"docker.io/{BY_HAND}"] == "sha256:2"
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("nginx:1", "docker.io/library/nginx:1"),
+        ("nginx@sha256:2", "docker.io/library/nginx@sha256:2"),
+        ("rancher/flannel:1", "docker.io/rancher/flannel:1"),
+        ("quay.io/a/b:1", "quay.io/a/b:1"),
+        ("r:5000/etcd:1", "r:5000/etcd:1"),
+        ("localhost/a:1", "localhost/a:1"),
+    ],
+)
+def test_the_name_that_containerd_keeps(module: ModuleType, name: str, kept: str) -> None:
+    assert module.full(name) == kept
+
+
+@pytest.mark.parametrize("before", [{}, {kept_as(BY_HAND): "sha256:old"}], ids=["new", "other"])
+def test_what_ctr_changed_may_be_shown_a_moment_later(
+    module: ModuleType, tmp_path: Path, before: dict[str, str]
+) -> None:
+    stores = Stores()
+    stores.containerd, stores.shown, stores.late = dict(before), before, 3
+    assert moved(module, stores, tmp_path).copied == [BY_HAND]
+    stores = Stores()
+    stores.late = 1000
+    with pytest.raises(module.MoveError, match="containerd does not show r:5000/etcd"):
+        moved(module, stores, tmp_path)
+
+
+def test_a_containerd_that_does_not_answer_is_no_containerd_without_the_image(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    """Else Docker's older content would be forced over what the registry has now."""
+    stores = Stores()
+    stores.containerd, stores.silent = {TAG: "sha256:new"}, True
+    with pytest.raises(module.MoveError, match="context deadline exceeded"):
+        moved(module, stores, tmp_path)
+    assert stores.containerd == {TAG: "sha256:new"}
 
 
 def test_docker_gives_every_image_where_the_registry_is_away(

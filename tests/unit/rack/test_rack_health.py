@@ -85,3 +85,22 @@ def test_a_node_that_others_keep_out_of_service_does_not_count() -> None:
     bench.world.change("w1", unschedulable=True)
     done = bench.up()
     assert [one.partition(" ")[0] for one in done.left] == ["w1"]
+
+
+@pytest.mark.parametrize(("where", "counts"), [("w1", False), ("w2", True)])
+def test_a_pod_of_a_node_that_others_keep_out_of_service_does_not_count(
+    where: str, counts: bool
+) -> None:
+    bench = Bench()
+    bench.down()
+    mark = replace(bench.marks["w1"], reason="new riser", by="bob")
+    bench.up()
+    annotations = {"appliance.dev/maintenance": mark.as_text()}
+    bench.world.change("w1", unschedulable=True, annotations=annotations)
+    exporter = Pod("runai", "exporter", node=where, owner=("DaemonSet", "exporter"), ready=False)
+    with_pod(bench, exporter)
+    if counts:
+        with pytest.raises(StepNotVerified, match="pod runai/exporter is not ready"):
+            bench.up()
+    else:
+        assert any("w1 stays in maintenance by bob" in line for line in bench.up().left)

@@ -254,6 +254,16 @@ CASES: list[tuple[str, list[Callable[[Scene], None]], Found]] = [
     ("no space", [disk("w1", 1.0), asked(absent_images={}, images_are_loaded=True)],
      [(STOP, "disk", "w1")]),
     ("a worker whose images are there needs less", [disk("w1", 1.2)], []),
+    (
+        "images move from Docker on the nodes that change, not on one that has changed",
+        [
+            asked(absent_images={}, runtimes_change=True, changing=frozenset({"w2"})),
+            asked(images_are_loaded=True),
+            disk("w1", 3.5),
+            disk("w2", 3.5),
+        ],
+        [(STOP, "disk", "w2")],
+    ),
     ("a large etcd", [disk("cp1", 20, etcd_bytes=8 * GB)], [(STOP, "disk", "cp1")]),
     ("etcd's size was not read", [fact("cp1", "kubernetes.etcd_data", {})],
      [(UNKNOWN, "disk", "cp1")]),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from appliance.adapters.site.settings_choice import (
     RELEASE,
@@ -159,3 +160,25 @@ def test_it_is_known_beforehand_whether_the_file_can_be_written(
     with pytest.raises(Refused, match="could not be written"):
         require_choosable(tmp_path, "b")
     require_choosable(tmp_path, "a")
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("site/runai-2.8.2.tar", "runai-2.8.2.tar"),
+        ("site/vendor/runai-2.8.2.tar", "vendor/runai-2.8.2.tar"),
+        ("link/../site/runai-2.8.2.tar", "runai-2.8.2.tar"),
+        ("other/runai-2.8.2.tar", "{}/other/runai-2.8.2.tar"),
+        ("site-2/runai-2.8.2.tar", "{}/site-2/runai-2.8.2.tar"),
+        ("site/~runai.tar", "{}/site/~runai.tar"),
+    ],
+)
+def test_a_bundle_in_the_site_is_named_from_there(tmp_path: Path, file: str, named: str) -> None:
+    """A site that two machines share by git lies at another place on each."""
+    site = tmp_path / "site"
+    path = written(site, "runai: {vendor_bundle: 'runai-2.8.2.tar'}\n")
+    (tmp_path / "link").symlink_to(site)
+    choose_vendor_bundle(site, str(tmp_path / file))
+    assert yaml.safe_load(path.read_text()) == {
+        "runai": {"vendor_bundle": named.format(tmp_path)},
+    }

@@ -30,6 +30,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.cluster.prerequisites import Prerequisites
 from appliance.model.state.facts.storage_record import client_faults
 from appliance.model.state.findings import Finding, Severity
+from appliance.model.state.upgrade import mark_of
 
 CLUSTER = "cluster"
 NGINX = "nginx"
@@ -39,13 +40,18 @@ def version(inputs: HealthInputs) -> Answers:
     """The vendor's range for the version of the vendor bundle."""
     running = inputs.cluster.version if inputs.cluster else inputs.desired.kubernetes_version
     if running != inputs.desired.kubernetes_version:
+        # site.yml has the new release from the beginning of an upgrade on.
+        mark = mark_of(inputs.observed.cluster)
+        goes_on = mark is not None and not mark.over
         yield Finding(
             CLUSTER,
             "cluster_version",
-            "error",
+            "warning" if goes_on else "error",
             f"Kubernetes {running}",
             f"{inputs.desired.kubernetes_version}, the version of the release",
-            "set appliance_release in site.yml to the release with this Kubernetes version",
+            mark.command
+            if mark is not None and goes_on
+            else "set appliance_release in site.yml to the release with this Kubernetes version",
         )
     named = running if inputs.cluster else f"{running} (of the release; no cluster answers)"
     if inputs.bundle_name is None:

@@ -236,8 +236,10 @@ def _needs(node: Node, facts: NodeFacts, evidence: Evidence, size: int) -> Mappi
     store = "/var/lib/docker" if facts.at("runtime.docker") else "/var/lib/containerd"
     needs: dict[str, int | None] = {store: size}
     if evidence.runtimes_change and store == "/var/lib/docker":
-        # What runs is copied from one store to the other, and nothing is removed meanwhile.
-        needs["/var/lib/containerd"] = size + MOVED_BYTES
+        # What runs is copied from one store to the other, and nothing is removed meanwhile. A node
+        # that has changed already has it in both.
+        moves = evidence.changing is None or node.name in evidence.changing
+        needs["/var/lib/containerd"] = size + (MOVED_BYTES if moves else 0)
     if CONTROL_PLANE in node.groups:
         data = facts.at("kubernetes.etcd_data.bytes")
         known = data if isinstance(data, int) and not isinstance(data, bool) else None

@@ -169,6 +169,7 @@ class Batch:
             self._minutes * 60.0,
             accepted_at(self._request.passports, name),
             self._found.media.get(name, ()),
+            name in self._found.answering,
         )
 
         def work() -> None:

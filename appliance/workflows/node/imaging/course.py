@@ -87,6 +87,7 @@ class Target:
         seconds: what it may take in all.
         accepted: when the node was last accepted; empty for never.
         media: what its BMC had as discs when the course was decided, in words.
+        answered: whether something answered at its address then.
     """
 
     node: Node
@@ -98,6 +99,7 @@ class Target:
     seconds: float
     accepted: str = ""
     media: tuple[str, ...] = ()
+    answered: bool = False
 
 
 class NodeCourse:
@@ -169,7 +171,9 @@ class NodeCourse:
             )
 
     def _require_alone(self, bmc: DrivenBmc) -> None:
-        """Nobody inserted a medium since the course was decided; the lock is of one machine.
+        """Nobody inserted a medium or installed it since the course was decided.
+
+        The lock is of one machine, and the turn of a server may come an hour after the decision.
 
         Raises:
             Refused: somebody did: another command installs this server.
@@ -179,6 +183,13 @@ class NodeCourse:
             raise _Taken(
                 f"{self._node.name}: {new[0]}: another command installs it",
                 hint="ask who else installs servers; when they are done: the same command again",
+            )
+        look = self._ports.nodes.look([self._node])
+        now = "the probe was read" if look.node_facts else look.alive(self._node.name)
+        if now and not self._target.answered:
+            raise _Taken(
+                f"{self._node.name}: it answers now: {now}; it did not before",
+                hint="ask who installed it or switched it on; then run the same command again",
             )
 
     def _leave(self, bmc: DrivenBmc) -> None:

@@ -86,6 +86,7 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
         {name: one.identity for name, one in told.items()},
         failures={name: one for name, one in machines.items() if isinstance(one, str)},
         media=media,
+        answering=frozenset(name for name in told if name in seen.node_facts or seen.alive(name)),
     )
 
 

@@ -57,6 +57,7 @@ class ImageResult:
         seconds: node -> how long it took; only of those that were begun.
         failures: node -> why it is not installed.
         media: node -> what its BMC has as discs, in words.
+        answering: nodes at whose address something answers.
     """
 
     courses: Mapping[str, Course]
@@ -64,6 +65,7 @@ class ImageResult:
     seconds: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     media: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    answering: frozenset[str] = frozenset()
 
     @property
     def waiting(self) -> tuple[str, ...]:
