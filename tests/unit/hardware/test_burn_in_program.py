@@ -57,9 +57,10 @@ def children_of(pid: int) -> list[int]:
 def test_every_load_runs_and_ends_with_the_time(tmp_path: Path) -> None:
     port = free_port()
     streams = {"own": "127.0.0.1", "serves": "127.0.0.1", "connects": "127.0.0.1"}
-    process = begun(tmp_path, **streams, port=port, word="5f" * 16)
-    time.sleep(0.8)
-    workers = children_of(process.pid)
+    process = begun(tmp_path, **streams, port=port, word="5f" * 16, seconds=3.0)
+    while not (workers := children_of(process.pid)):
+        assert process.poll() is None
+        time.sleep(0.05)
     process.communicate(timeout=60)
     told = read(tmp_path)
     assert (told["ended"], told["faults"], told["unknown"]) == ("done", [], {})
@@ -71,8 +72,8 @@ def test_every_load_runs_and_ends_with_the_time(tmp_path: Path) -> None:
     assert {part: of.get("errors", 0) for part, of in told["work"].items()} == dict.fromkeys(
         told["work"], 0
     )
-    assert told["samples"] >= 3
-    assert workers
+    # One at the start and one at the end, however busy this machine is.
+    assert told["samples"] >= 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
     lines = (tmp_path / "samples.jsonl").read_text().splitlines()
     assert len(lines) == told["samples"]
