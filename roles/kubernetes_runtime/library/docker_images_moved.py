@@ -49,7 +49,7 @@ EXAMPLES = r"""
 RETURN = r"""
 pulled: {description: Names pulled from a registry, type: list, elements: str, returned: always}
 copied: {description: Names copied from Docker, type: list, elements: str, returned: always}
-kept: {description: Names that only Docker has still, type: list, elements: str, returned: always}
+kept: {description: Names whose content only Docker has still, type: list, elements: str, returned: always}
 """
 
 POD_LABEL = "io.kubernetes.pod.uid"
@@ -201,16 +201,20 @@ class Mover:
     def _bring_others(self, images, free):
         left = MOST_BYTES
         for identity, tags, size in sorted(images, key=lambda one: (one[2], one[1])):
-            if not self.lacks(identity, tags):
+            there = {tag: self._identity_of(tag) for tag in tags}
+            # Nobody knows which content is the newer one: each runtime keeps its own.
+            self.kept += [tag for tag in tags if there[tag] not in ("", identity)]
+            absent = [tag for tag in tags if not there[tag]]
+            if not absent:
                 continue
             if size > left or 2 * size + SPARE_BYTES > free():
-                self.kept += tags
+                self.kept += absent
                 continue
             left -= size
             try:
-                self._copy(tags)
+                self._copy(absent)
             except MoveError:
-                self.kept += tags
+                self.kept += absent
 
     def _pull(self, tags, digests):
         """Pull by digest, and give the tags; without tags every name by digest is wanted."""

@@ -272,6 +272,17 @@ def others(module: ModuleType, stores: Stores, folder: Path, free: int) -> Any:
     return mover
 
 
+def test_other_content_under_a_name_that_no_pod_runs_is_kept_on_both_sides(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    stores = Stores()
+    stores.containerd[kept_as("customer/tool:1")] = "sha256:theirs"
+    mover = others(module, stores, tmp_path, 100 * GIB)
+    assert mover.copied == ["customer/tool:2", "nginx:1"]
+    assert mover.kept == ["customer/tool:1", "customer/large:1"]
+    assert stores.containerd[kept_as("customer/tool:1")] == "sha256:theirs"
+
+
 def test_images_that_no_pod_runs_are_copied_unless_the_registry_has_them(
     module: ModuleType, tmp_path: Path
 ) -> None:
