@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from appliance.adapters.ssh.call import last_line
-from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
-from appliance.errors import ApplianceError
-from appliance.model.checks.hardware.found import NotHardware
+from appliance.adapters.hardware.probe_answer import HardwareProbe
 from appliance.model.checks.hardware.trials.burn_in import Look, read_look
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ class BurnIns:
     """
 
     def __init__(self, site: Site, nodes: SshNodes) -> None:
-        self._python, self._nodes = site.settings.ssh.python, nodes
+        self._probe = HardwareProbe(site.settings.ssh.python, nodes, SECONDS, or_self=False)
 
     def ask(self, nodes: Sequence[Node], commands: Mapping[str, str]) -> Mapping[str, Look | str]:
         """Node -> its burn-in after the command for it, or why it did not answer."""
@@ -48,15 +45,4 @@ class BurnIns:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, node: Node, command: str) -> Look | str:
-        script = probe_script(self._python, ["--burn-in", command])
-        try:
-            answer = self._nodes.run_as_root(node, script, stdin=probe_archive(), timeout=SECONDS)
-        except ApplianceError as error:
-            return error.message.removeprefix(f"{node.name}: ")
-        if answer.code or not answer.output.strip():
-            said = last_line(answer.errors or answer.output) or "no output"
-            return f"the probe exited with {answer.code}: {said}"
-        try:
-            return read_look(answer.output)
-        except NotHardware as error:
-            return f"the output of its probe is not valid: {error}"
+        return self._probe.ask(node, ["--burn-in", command], read_look)

@@ -7,10 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Literal
 
-from appliance.adapters.ssh.call import last_line
-from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
-from appliance.errors import ApplianceError
-from appliance.model.checks.hardware.found import Machine, NotHardware, read_machine
+from appliance.adapters.hardware.probe_answer import HardwareProbe
+from appliance.model.checks.hardware.found import Machine, read_machine
 from appliance.model.checks.hardware.reading import Reading
 
 if TYPE_CHECKING:
@@ -32,7 +30,10 @@ class Machines:
     """
 
     def __init__(self, site: Site, nodes: SshNodes, bmcs: RedfishHardware) -> None:
-        self._site, self._nodes, self._bmcs = site, nodes, bmcs
+        self._asked, self._bmcs = (
+            HardwareProbe(site.settings.ssh.python, nodes, PROBE_SECONDS),
+            bmcs,
+        )
 
     def read(
         self,
@@ -68,18 +69,7 @@ class Machines:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _probe(self, node: Node, trials: Collection[str]) -> Machine | str:
-        python = self._site.settings.ssh.python
-        script = probe_script(python, ["--hardware", ",".join(sorted(trials)) or "none"])
-        try:
-            answer = self._nodes.run_as_root(
-                node, script, stdin=probe_archive(), timeout=PROBE_SECONDS, or_self=True
-            )
-        except ApplianceError as error:
-            return error.message.removeprefix(f"{node.name}: ")
-        if answer.code or not answer.output.strip():
-            said = last_line(answer.errors or answer.output) or "no output"
-            return f"the probe exited with {answer.code}: {said}"
-        try:
-            return read_machine(answer.output).received(time.time())
-        except NotHardware as error:
-            return f"the output of its probe is not valid: {error}"
+        arguments = ["--hardware", ",".join(sorted(trials)) or "none"]
+        return self._asked.ask(
+            node, arguments, lambda output: read_machine(output).received(time.time())
+        )

@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from appliance.adapters.ssh.call import last_line
-from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
-from appliance.errors import ApplianceError
-from appliance.model.checks.hardware.found import NotHardware
+from appliance.adapters.hardware.probe_answer import HardwareProbe
 from appliance.model.checks.hardware.trials.stream import (
     Role,
     Side,
@@ -39,8 +36,8 @@ class Streams:
     """
 
     def __init__(self, site: Site, nodes: SshNodes, *, among_pods: bool = False) -> None:
-        self._python = site.settings.ssh.python
-        self._nodes, self._among_pods = nodes, among_pods
+        self._probe = HardwareProbe(site.settings.ssh.python, nodes, SECONDS)
+        self._among_pods = among_pods
 
     def measure(
         self, nodes: Sequence[Node], is_slow: Callable[[Stream], bool]
@@ -101,17 +98,4 @@ class Streams:
 
     def _side(self, node: Node, role: Role, peer: Node, word: str) -> Side | str:
         told = order(role, node.ip, peer.ip, word, among_pods=self._among_pods)
-        script = probe_script(self._python, ["--stream", told])
-        try:
-            answer = self._nodes.run_as_root(
-                node, script, stdin=probe_archive(), timeout=SECONDS, or_self=True
-            )
-        except ApplianceError as error:
-            return error.message.removeprefix(f"{node.name}: ")
-        if answer.code or not answer.output.strip():
-            said = last_line(answer.errors or answer.output) or "no output"
-            return f"the probe exited with {answer.code}: {said}"
-        try:
-            return read_side(answer.output)
-        except NotHardware as error:
-            return f"the output of its probe is not valid: {error}"
+        return self._probe.ask(node, ["--stream", told], read_side)
