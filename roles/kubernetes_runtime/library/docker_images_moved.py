@@ -49,7 +49,7 @@ EXAMPLES = r"""
 RETURN = r"""
 pulled: {description: Names pulled from a registry, type: list, elements: str, returned: always}
 copied: {description: Names copied from Docker, type: list, elements: str, returned: always}
-kept: {description: Names whose content only Docker has still, type: list, elements: str, returned: always}
+kept: {description: Names only Docker has still, type: list, elements: str, returned: always}
 """
 
 POD_LABEL = "io.kubernetes.pod.uid"
