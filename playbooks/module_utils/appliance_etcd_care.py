@@ -76,7 +76,7 @@ def told(path, body=None, seconds=SHORT_SECONDS):
 
 def space():
     """Return what this member says of itself, its alarms and its quota."""
-    found = {
+    return {
         "status": told("/v3/maintenance/status", {}),
         "alarms": told("/v3/maintenance/alarm", {"action": "GET"}),
         "members": len(told("/v3/cluster/member/list", {}).get("members", [])),
@@ -84,7 +84,6 @@ def space():
         "quota": _quota(),
         "free": _free(),
     }
-    return found
 
 
 def _is_healthy():

@@ -67,9 +67,7 @@ class EtcdCare:
         """
         program = (find_content_root() / "playbooks/module_utils" / SNAPSHOT).read_bytes()
         command = shlex.join((self._python, "-", "cleanup"))
-        answer = self._nodes.run_as_root(
-            node, command, stdin=program, timeout=SNAPSHOT_SECONDS
-        )
+        answer = self._nodes.run_as_root(node, command, stdin=program, timeout=SNAPSHOT_SECONDS)
         said = answer.output.strip()
         if answer.code != 0:
             raise ClusterError(

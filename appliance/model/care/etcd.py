@@ -6,7 +6,7 @@ and only while all of them are healthy. What must not be here: asking etcd.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,24 +89,23 @@ def forbidden(found: Sequence[MemberSpace], expected: int, silent: Sequence[str]
         expected: how many control-plane nodes the site has.
         silent: a sentence for each that did not answer.
     """
-    if silent:
-        return silent[0]
-    sick = next((one.node for one in found if not one.healthy), "")
-    if sick:
-        return f"{sick}: its member of etcd is not healthy"
-    learner = next((one.node for one in found if one.learner), "")
-    if learner:
-        return f"{learner}: its member of etcd is joining still"
-    other = next((a for one in found for a in one.alarms if a != NOSPACE), "")
-    if other:
-        return f"etcd has the alarm {other}, which no clean-up heals"
+    return next(_obstacles(found, expected, silent), "")
+
+
+def _obstacles(found: Sequence[MemberSpace], expected: int, silent: Sequence[str]) -> Iterator[str]:
+    yield from silent
+    yield from (
+        f"{one.node}: its member of etcd is not healthy" for one in found if not one.healthy
+    )
+    yield from (f"{one.node}: its member of etcd is joining still" for one in found if one.learner)
+    for alarm in (alarm for one in found for alarm in one.alarms if alarm != NOSPACE):
+        yield f"etcd has the alarm {alarm}, which no clean-up heals"
     if len({one.leader for one in found}) != 1 or not found[0].leader:
-        return "the members of etcd name no common leader"
+        yield "the members of etcd name no common leader"
     listed = {one.members for one in found}
     if listed != {expected} or len(found) != expected:
         numbers = ", ".join(str(number) for number in sorted(listed))
-        return f"etcd lists {numbers} members, and the site has {expected} control-plane nodes"
-    return ""
+        yield f"etcd lists {numbers} members, and the site has {expected} control-plane nodes"
 
 
 def next_due(found: Sequence[MemberSpace], *, urgent: bool) -> MemberSpace | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from appliance.model.care.etcd import MemberSpace
+    from appliance.model.care.records import KeptRun, StateSizes
+    from appliance.model.care.supply import NodeImage, Supply
     from appliance.model.site.settings import Node
 
 
@@ -47,3 +50,56 @@ class EtcdSpace(Protocol):
             ClusterError: etcd refused.
             NodeUnreachable: the node does not answer.
         """
+
+
+class SupplyReader(Protocol):
+    """What the services node, and the container runtimes, hold."""
+
+    def supply(self, services: Node, *, own_registry: bool) -> Supply:
+        """The bundles, and the images of the registry.
+
+        Raises:
+            NodeUnreachable: the services node does not answer.
+            ClusterError: it could not be read.
+        """
+
+    def images(
+        self, asked: Sequence[Node], runtime: str
+    ) -> tuple[Mapping[str, tuple[NodeImage, ...]], tuple[str, ...]]:
+        """Node -> its images; and a sentence for each node without an answer."""
+
+
+class RunFolders(Protocol):
+    """The state of the site on this machine."""
+
+    def runs(self) -> tuple[KeptRun, ...]:
+        """The folders of runs."""
+
+    def sizes(self) -> StateSizes:
+        """How large the parts are that stay."""
+
+    def remove_facts(self, name: str) -> None:
+        """Remove the kept facts of a node that the site no longer has."""
+
+    def remove_run(self, run: str) -> None:
+        """Remove the folder of a run.
+
+        Raises:
+            OSError: it is none, or could not be removed.
+        """
+
+
+@dataclass(frozen=True)
+class CarePorts:
+    """Everything that a clean-up looks at and changes.
+
+    Attributes:
+        pod_images: the images that pods and their templates name.
+        backup_releases: the releases that kept backups name, and why not all of them are known.
+    """
+
+    etcd: EtcdSpace
+    supply: SupplyReader
+    runs: RunFolders
+    pod_images: Callable[[], frozenset[str]]
+    backup_releases: Callable[[], tuple[frozenset[str], str]]
