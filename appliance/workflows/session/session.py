@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
+    from appliance.model.state.facts.disk_history import DiskHistory
     from appliance.workflows.care.ports import CarePorts
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
@@ -111,6 +112,7 @@ class Session:
         notes: of servers that are being installed, on this machine.
         rack_record: what this machine knows of a rack that was taken down.
         care: what fills disks, and its removal.
+        read_disks: how full the disks of nodes were at earlier looks, by the node's name.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -155,3 +157,4 @@ class Session:
     notes: Notes = field(default=_missing("notes"), repr=False)
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
     care: CarePorts = field(default=_missing("care"), repr=False)
+    read_disks: Callable[[], Mapping[str, DiskHistory]] = dict
