@@ -68,6 +68,7 @@ set -eu
 unit=$1; dropin=$2; configuration=$3
 writable() { rm -f -- "$dropin"; systemctl daemon-reload; systemctl restart "$unit"; }
 trap writable EXIT
+trap 'exit 143' HUP INT TERM
 mkdir -p -- "${dropin%/*}"
 printf '[Service]\\nEnvironment=%s\\n' \\
   "'REGISTRY_STORAGE_MAINTENANCE_READONLY={\\"enabled\\":true}'" >"$dropin"
