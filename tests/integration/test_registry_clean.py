@@ -320,9 +320,7 @@ def test_what_the_look_says(world: World) -> None:
 
 
 @pytest.mark.parametrize("ending", ["well", "collection fails", "killed by systemd"])
-def test_the_unit_ends_the_read_only_state_whatever_happens(
-    world: World, tmp_path: Path, ending: str
-) -> None:
+def test_the_unit_ends_the_read_only_state_whatever_happens(tmp_path: Path, ending: str) -> None:
     programs, log, dropin = tmp_path / "bin", tmp_path / "log", tmp_path / "d/clean.conf"
     programs.mkdir()
     body = {"well": "true", "collection fails": "exit 3", "killed by systemd": "sleep 60 & wait"}

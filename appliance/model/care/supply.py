@@ -7,12 +7,11 @@ here: reading the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from appliance.model.care.items import Area, Item
-from appliance.model.components.base.subject import size
 
 ORPHANS: Final = "blobs that no image names"
 READ_ONLY: Final = "the registry's read-only state"
@@ -142,6 +141,13 @@ def needed_bundles(bundles: Sequence[StoredBundle], needs: Needs) -> Mapping[str
     return why
 
 
+def unknown(supply: Supply, needs: Needs) -> str:
+    """Why not everything that must stay is known; empty where it is."""
+    if any(one.served and one.images is not None for one in supply.bundles):
+        return needs.unknown
+    return needs.unknown or "no bundle is served here, so what the release needs is unknown"
+
+
 def judge(
     supply: Supply, needs: Needs, prefix: str, nodes: Mapping[str, Sequence[NodeImage]]
 ) -> Verdict:
@@ -171,7 +177,7 @@ def judge(
                 going[name] = digest
             else:
                 kept.add(digest)
-    if needs.unknown or not any(one.served for one in supply.bundles):
+    if unknown(supply, needs):
         return Verdict({}, frozenset(kept), ())
     going = {name: digest for name, digest in going.items() if digest not in kept}
     bundles = tuple(one for one in supply.bundles if one.digest not in why)
@@ -201,8 +207,8 @@ def _registry(services: str, supply: Supply, needs: Needs, verdict: Verdict) -> 
     named = {d for one in revisions for d in (one.digest, *one.blobs, *one.children)}
     lost = sum(count for digest, count in supply.blobs.items() if digest not in named)
     if lost:
-        goes = not needs.unknown
-        why = "left by images that were removed or replaced" if goes else needs.unknown
+        goes = not unknown(supply, needs)
+        why = "left by images that were removed or replaced" if goes else unknown(supply, needs)
         yield Item("registry", services, ORPHANS, lost, goes, why)
     if supply.read_only:
         why = "a clean-up was killed, or is at work: it ends by this"
@@ -218,7 +224,10 @@ def _registry(services: str, supply: Supply, needs: Needs, verdict: Verdict) -> 
     if kept:
         only = {d for one in kept for d in (one.digest, *one.blobs)}
         count = sum(supply.blobs.get(digest, 0) for digest in only)
-        why = needs.unknown or "the release, the one before, a node, a pod or a backup needs them"
+        why = (
+            unknown(supply, needs)
+            or "the release, the one before, a node, a pod or a backup needs them"
+        )
         yield Item("registry", services, f"{len(kept)} images of bundles", count, False, why)
 
 
@@ -239,7 +248,7 @@ def _mirror(
     why = needed_bundles(supply.bundles, needs)
     left = {one.digest for one in supply.revisions or () if is_going(one, verdict)}
     for one in supply.bundles:
-        goes, reason = False, why.get(one.digest, needs.unknown)
+        goes, reason = False, why.get(one.digest, unknown(supply, needs))
         if not reason:
             goes, reason = True, "neither the release nor the one before, and no backup names it"
             if "registry" not in areas and left & set((one.images or {}).values()):
@@ -259,16 +268,3 @@ def image_items(
             if ours and not image.used:
                 why = "only earlier bundles list it, and no container uses it"
                 yield Item("images", node, name, image.size_bytes, True, why)
-
-
-def removed_of(items: Iterable[Item], verdict: Verdict) -> Mapping[str, str]:
-    """The images among these items that go, with their digests, for the role."""
-    names = {one.what for one in items if one.goes}
-    return {name: digest for name, digest in verdict.images.items() if name in names}
-
-
-def summary(items: Iterable[Item]) -> str:
-    """How much these items are, in words."""
-    found = list(items)
-    known = size(sum(one.size_bytes or 0 for one in found))
-    return f"{len(found)} things, {known}"
