@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from appliance.adapters.local.content import load_release
@@ -20,6 +21,7 @@ from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, arc
 from appliance.model.state.observed import Fault, PodView
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
+from appliance.workflows.care.ports import CarePorts
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli import faked_site
@@ -30,6 +32,7 @@ from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.bmc.fake_accounts import FakeAccounts, FakeBoard, FakeVault, Kills
 from tests.unit.bmc.fake_bios import FakeBiosDriver
+from tests.unit.care.world import World as Cluttered
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.hardware.burning import Burning
@@ -228,6 +231,16 @@ def has_a_role(rack: Rack) -> None:
     assert view is not None
     labels = {**view.labels, "w2": {"node-role.kubernetes.io/runai-gpu-worker": ""}}
     rack.cluster = replace(rack.cluster, roles=replace(view, labels=labels))
+
+
+def fills_disks(rack: Rack) -> None:
+    assert care_of(rack).supply.supply(rack.desired.site.services_node, own_registry=True).bundles
+
+
+def care_of(rack: Rack) -> CarePorts:
+    """A services node with a bundle that nothing needs, and an etcd that does not answer."""
+    etcd: Any = SimpleNamespace(spaces=lambda _: ((), ("cp1: etcd does not answer",)))
+    return Cluttered(desired=rack.desired).ports(etcd)
 
 
 def ends_soon(rack: Rack) -> None:
