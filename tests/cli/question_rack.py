@@ -12,10 +12,12 @@ from typing import Any
 
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
+from appliance.model.care.supply import Supply
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.imaging_settings import NodeImaging
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault, PodView
@@ -240,7 +242,20 @@ def fills_disks(rack: Rack) -> None:
 def care_of(rack: Rack) -> CarePorts:
     """A services node with a bundle that nothing needs, and an etcd that does not answer."""
     etcd: Any = SimpleNamespace(spaces=lambda _: ((), ("cp1: etcd does not answer",)))
-    return Cluttered(desired=rack.desired).ports(etcd)
+    return _Cleaned(rack).ports(etcd)
+
+
+class _Cleaned(Cluttered):
+    """What is there once the rack has carried out its plays."""
+
+    def __init__(self, rack: Rack) -> None:
+        super().__init__(desired=rack.desired)
+        self._rack = rack
+
+    def supply(self, services: Node, *, own_registry: bool) -> Supply:
+        for play in self._rack.plays[len(self.plays) :]:
+            self.play(play, None)
+        return super().supply(services, own_registry=own_registry)
 
 
 def ends_soon(rack: Rack) -> None:
