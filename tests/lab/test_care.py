@@ -28,6 +28,8 @@ CRANE = (
     "/var/lib/appliance/bundle/bin/crane"
 )
 STORE = "/var/lib/appliance/bundles"
+MARKER = "/var/lib/appliance/bundle.verified"
+READ_ONLY = "/run/systemd/system/docker-registry.service.d/appliance-clean.conf"
 OLD = "pause:planted"
 WRITE = f"{KUBECTL} -n default create configmap planted --from-literal=a=b"
 FORGET = f"{KUBECTL} -n default delete configmap planted --ignore-not-found"
@@ -77,20 +79,17 @@ def plant(lab: LabSite) -> str:
             f"mkdir -p {STORE}/{name_of} && printf %s '{text}' >{STORE}/{name_of}/manifest.json",
         )
         lines.append(name_of)
-    marker = "/var/lib/appliance/bundle.verified"
-    lab.shell(
-        "cp1",
-        f"printf '%s\\n' {' '.join(lines)} $(cat {marker}) >{marker}.new && mv {marker}.new {marker}",
-    )
+    told = f"printf '%s\\n' {' '.join(lines)} $(cat {MARKER}) >{MARKER}.new"
+    lab.shell("cp1", f"{told} && mv {MARKER}.new {MARKER}")
     return lines[0]
 
 
 def serves(lab: LabSite, image: str) -> bool:
     """Whether the registry has a manifest of this name."""
-    return appliance_shell(lab, f"{CRANE} digest {registry(lab)}/{image}")
+    return succeeds(lab, f"{CRANE} digest {registry(lab)}/{image}")
 
 
-def appliance_shell(lab: LabSite, command: str) -> bool:
+def succeeds(lab: LabSite, command: str) -> bool:
     """Whether a command succeeds on cp1."""
     return lab.shell("cp1", f"{command} >/dev/null 2>&1 && echo yes || echo no").strip() == "yes"
 
@@ -100,10 +99,10 @@ def test_the_alarm_of_etcd_is_healed(installed_lab: LabSite) -> None:
     status = json.loads(lab.shell("cp1", f"{ETCD}/v3/maintenance/status -d '{{}}'"))
     alarm = {"action": "ACTIVATE", "memberID": status["header"]["member_id"], "alarm": "NOSPACE"}
     lab.shell("cp1", f"{ETCD}/v3/maintenance/alarm -d '{json.dumps(alarm)}'")
-    assert not appliance_shell(lab, WRITE), "the alarm is in force"
+    assert not succeeds(lab, WRITE), "the alarm is in force"
     assert going(lab, "--only", "etcd") == ["free pages of etcd's database"]
     assert list(cleanup(lab, "--only", "etcd", "--yes")["freed"]) == ["etcd"]
-    assert appliance_shell(lab, WRITE)
+    assert succeeds(lab, WRITE)
     lab.shell("cp1", FORGET)
     assert "cleanup: etcd" in succeed("history", "--site", str(lab.directory)).stdout
 
@@ -118,7 +117,7 @@ def test_what_only_an_earlier_bundle_lists_goes_although_it_was_killed(
     words = [sys.executable, "-m", "appliance", "cluster", "cleanup", "--yes", *areas]
     process = subprocess.Popen([*words, "--site", str(lab.directory)], stdout=subprocess.DEVNULL)
     try:
-        wait_for(lambda: not serves(lab, OLD), "the first deletion", 120)
+        wait_for("the first deletion", lambda: not serves(lab, OLD), 120)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait(10)
@@ -127,10 +126,8 @@ def test_what_only_an_earlier_bundle_lists_goes_although_it_was_killed(
     while not cleanup(lab, "--yes", *areas)["done"] and going(lab, *areas):
         assert time.monotonic() < until
     assert going(lab, *areas) == []
-    assert not appliance_shell(lab, f"test -e {STORE}/{bundle}/manifest.json")
-    assert not appliance_shell(
-        lab, "test -e /run/systemd/system/docker-registry.service.d/appliance-clean.conf"
-    )
+    assert not succeeds(lab, f"test -e {STORE}/{bundle}/manifest.json")
+    assert not succeeds(lab, f"test -e {READ_ONLY}")
     held = json.loads(lab.shell("cp1", "cat /var/lib/appliance/bundle/manifest.json"))["images"]
     assert [image for image in held if not serves(lab, image)] == []
     assert appliance("health", "--site", str(lab.directory), "--stage", "cluster").returncode == 0
