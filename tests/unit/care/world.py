@@ -35,7 +35,9 @@ class World(FakeRack):
         self.held = SUPPLY
         prefix = desired.site.image_prefix
         image = replace(on_a_node("pause:3.4", "a", used=False)[0], name=f"{prefix}/pause:3.4")
-        self.images_on = {node.name: (image,) for node in desired.site.cluster_members}
+        self.images_on: dict[str, tuple[NodeImage, ...]] = {
+            node.name: (image,) for node in desired.site.cluster_members
+        }
         self.folders = {one.id: one for one in (RUN, *NEWER)}
         self.etcd = FakeEtcdSpace(self.acts, *map(wasteful, ("cp1", "cp2", "cp3")))
         self.silent: tuple[str, ...] = ()
@@ -113,7 +115,7 @@ class World(FakeRack):
     def session(self) -> Any:
         journal = FakeJournal()
         journal.records.append(record(RUN.id))
-        session = fake_session(self, journal, care=self.ports())
+        session: Any = fake_session(self, journal, care=self.ports())
         session.clock.time = 1_790_000_000.0
         return session
 
