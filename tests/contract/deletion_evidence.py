@@ -79,6 +79,10 @@ PINS: Final = Evidence(
     "our own pins of a discovery, once the site has every one of its keys",
     "tests/cli/test_site_discover.py::test_a_changed_certificate_is_refused_by_the_second_run",
 )
+VAULT_COPY: Final = Evidence(
+    "our own encrypted copy of an earlier vault, by its name's form, once fifty newer ones exist",
+    "tests/unit/bmc/test_vault_change.py::test_old_copies_make_room_and_other_files_stay",
+)
 LEFT_MEDIUM: Final = Evidence(
     "a folder of media that a killed run left; the site's lock is held, so no other run is at work",
     "tests/unit/imaging/test_server.py::test_what_a_killed_run_left_is_removed",

@@ -15,7 +15,7 @@ from tests.contract.deletion_evidence import (
     HALF, HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER,
     MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
-    RACK_RECORD, LEFT_MEDIUM, PINS,
+    RACK_RECORD, LEFT_MEDIUM, PINS, VAULT_COPY,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
     UNFINISHED, UNUSED_DOCKER, UPGRADED, WRITE, Places,
 )
@@ -66,6 +66,7 @@ PLACES: Final[Places] = {
         "remaster: write_text": IMAGING,
     },
     "appliance/adapters/imaging/notes.py": {"NoteFiles.drop: unlink": NOTE},
+    "appliance/adapters/site/vault_files.py": {"keep_copy: unlink": VAULT_COPY},
     "appliance/adapters/local/discovery_pins.py": {"SitePins.forget: unlink": PINS},
     "appliance/adapters/local/rack_record.py": {"RackFile.drop: unlink": RACK_RECORD},
     "appliance/adapters/imaging/serving.py": {
