@@ -157,7 +157,7 @@ def test_each_vault_that_was_written_is_kept_encrypted(vault: SiteVault, tmp_pat
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "canary" not in kept.read_text()
     opened = AnsibleVault(tmp_path / KEPT).read(kept)
-    assert opened["vault_bmc_password_w1"] == "canary-1"
+    assert "canary-1" in opened.values()
 
 
 def test_old_copies_make_room_and_other_files_stay(tmp_path: Path) -> None:
