@@ -106,18 +106,17 @@ def reset(
     if request.dry_run or plan.is_empty:
         return ResetResult(plan, lines)
     require_confirmed(confirm(lines))
-    if plan.work:
-        if not run.is_lockable():
-            # The lock is on control planes that do not answer, and are left.
-            session = replace(session, lock=Unlocked())
-            run.give(session)
-        with session.lock:
-            if is_late(session.clock, observed_at):
-                now = _Reset(request, session)
-                now.plan()
-                require_same_plan(request.run, differing(run.outline(), now.outline()))
-                run = now
-            run.carry_out()
+    if not run.is_lockable():
+        # The lock is on control planes that do not answer, and are left.
+        session = replace(session, lock=Unlocked())
+        run.give(session)
+    with session.lock:
+        if is_late(session.clock, observed_at):
+            now = _Reset(request, session)
+            now.plan()
+            require_same_plan(request.run, differing(run.outline(), now.outline()))
+            run = now
+        run.carry_out()
     # With the lock goes the folder that holds it.
     _Acts(request, session).forget(run.last())
     return ResetResult(plan, lines, done=True)
