@@ -162,7 +162,9 @@ class Survey:
         self._export = export.lstrip("/")
         self.record, self.fault = self._recorded()
         self.installed = self._installed()
-        self.blocked = {}
+        why = self.others_containers()
+        there = [name for name in RUNTIMES if name in self.installed]
+        self.blocked = dict.fromkeys(there, why) if why else {}
 
     def _recorded(self):
         text = small_text(self.root / RECORD)
@@ -188,9 +190,6 @@ class Survey:
 
     def packages(self):
         """Return those that are still installed, or left their configuration."""
-        if any(n in self.installed for n in RUNTIMES) and self.others_containers():
-            for name in RUNTIMES:
-                self.blocked[name] = self.others_containers()
         found = [n for n in self.brought() if n in self.installed]
         if not self.blocked:
             return found
