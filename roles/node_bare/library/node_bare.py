@@ -15,6 +15,7 @@ from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.bare_survey import (
     CA,
     ETC,
+    EXPORT_MARKER,
     FOLDERS,
     HOME,
     HOSTS,
@@ -320,7 +321,9 @@ class Bare:
             raise BareError("%s is mounted below /%s: unmount it first" % (own[0], name))
         require_local(self.root, [path])
         keep = keep or os.path.ismount(str(path))
-        paths = [str(path / one) for one in names_in(path)] if keep else [str(path)]
+        # In an export the marker goes last: it is the evidence for what is beside it.
+        inside = sorted(names_in(path), key=lambda one: one == EXPORT_MARKER)
+        paths = [str(path / one) for one in inside] if keep else [str(path)]
         for one in paths:
             self._call("rm", "--recursive", "--force", "--one-file-system", "--", one)
         if paths:
