@@ -37,6 +37,7 @@ CHANGING = {
     ("node", "role", "set"): ("gpu1", "--role", "gpu"),
     ("rack", "down"): (),
     ("rack", "up"): (),
+    ("reset",): (),
     ("runai", "access", "enable"): (),
     ("runai", "cli", "install"): ("--user", "ada"),
     ("runai", "upgrade"): ("hosts.yml",),

@@ -153,6 +153,11 @@ ROWS = (
         figures=True,
     ),
     _lab(
+        "reset",
+        "a lab is taken apart, killed, equals what it was before its install, and is installed",
+        "tests/lab/test_reset.py",
+    ),
+    _lab(
         "connections",
         "a jump host, whose keys are shown, kept and strict; sudo that asks for a password",
         "tests/lab/test_connections.py",

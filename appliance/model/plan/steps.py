@@ -25,6 +25,15 @@ NODE_RESET = Step(
     None,
     command="node_remove",
 )
+# Its workflow decides in which order, and verifies each.
+NODE_BARE = Step(
+    "node_bare",
+    "nothing that the product put there is on the node",
+    all_but_jumpboxes,
+    None,
+    command="reset",
+    disturbs="Docker or containerd, the registry, the mirror and shared storage end on the node",
+)
 # One control-plane node after the other; its workflow verifies each.
 KUBERNETES_CERTIFICATES = Step(
     "kubernetes_certificates",
@@ -118,6 +127,7 @@ STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
     NODE_RESET,
+    NODE_BARE,
     KUBERNETES_CERTIFICATES,
     RUNAI_BACKUP,
     RUNAI_PREPARE,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Documents,
         RackRecord,
         Records,
+        Remaining,
     )
     from appliance.workflows.session.ports import (
         Archive,
@@ -109,6 +110,8 @@ class Session:
         contact: the first login to an installed server.
         notes: of servers that are being installed, on this machine.
         rack_record: what this machine knows of a rack that was taken down.
+        remains: what machines still have of the product.
+        forget_cluster: removes the kubeconfig of a cluster that is gone from this machine.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -152,3 +155,5 @@ class Session:
     contact: FirstContact = field(default=_missing("contact"), repr=False)
     notes: Notes = field(default=_missing("notes"), repr=False)
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
+    remains: Remaining = field(default=_missing("remains"), repr=False)
+    forget_cluster: Callable[[], None] = field(default=_missing("forget_cluster"), repr=False)

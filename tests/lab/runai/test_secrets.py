@@ -67,6 +67,7 @@ COMMANDS = (
     "node return W2 --site SITE --yes",
     "rack down --site SITE --dry-run",
     "rack up --site SITE --dry-run",
+    "reset --site SITE --dry-run",
     "node role list --site SITE",
     "node role remove W1 --role gpu --site SITE --yes",
     "node role set W1 --role gpu --site SITE --yes",
