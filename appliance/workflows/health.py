@@ -109,7 +109,7 @@ def health(request: HealthRequest, session: Session) -> HealthResult:
         observed, look = observe(desired.site, session.nodes, session.cluster)
         inputs = inputs_without_pods(desired, observed, session.control_host)
         recorded = recorded_maintenance(session.archive, observed, warnings)
-        inputs = replace(inputs, recorded=recorded)
+        inputs = replace(inputs, recorded=recorded, disks=session.read_disks())
         if request.with_pods:
             inputs = replace(inputs, pods=_pods(session, inputs))
         results = judge(inputs, request.stage)

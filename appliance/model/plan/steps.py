@@ -90,6 +90,15 @@ DOCKER_REMOVAL = Step(
     None,
     command=UPGRADE,
 )
+# Its workflow decides what goes, and looks again afterwards.
+CLEANUP = Step(
+    "cleanup",
+    "registry, mirror and nodes hold nothing of bundles that nothing needs",
+    all_but_jumpboxes,
+    None,
+    command="cluster cleanup",
+    disturbs="the registry takes no pushes while it frees blobs, minutes at most; pulls go on",
+)
 # Its workflow decides which nodes, and verifies each.
 KUBERNETES_UPGRADE = Step(
     "kubernetes_upgrade",
@@ -136,6 +145,7 @@ STEPS: tuple[Step, ...] = (
     KUBERNETES_IMAGES,
     KUBERNETES_RUNTIME,
     DOCKER_REMOVAL,
+    CLEANUP,
     KUBERNETES_UPGRADE,
     NODE_PATCH,
     GPU_UPGRADE,
