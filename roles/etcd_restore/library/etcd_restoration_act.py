@@ -1,0 +1,78 @@
+#!/usr/bin/python
+"""Ansible module: one act of the restore of etcd on this control-plane node."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.etcd_restoration import Restoration, RestorationError
+
+DOCUMENTATION = r"""
+module: etcd_restoration_act
+short_description: Carry out one act of a restore of etcd
+description:
+  - C(stop) moves kubeadm's manifests aside and waits until the control plane has stopped.
+  - C(place) restores the snapshot beside the data, moves the old data aside and the new one in.
+  - C(start) puts the manifests back, restarts the kubelet, and waits for etcd and the API server.
+  - C(end) removes what the restore brought to this node; the data aside stays.
+  - An act that ended before is not repeated.
+options:
+  key: {description: The word for this restore, type: str, required: true}
+  act: {description: Which, type: str, choices: [stop, place, start, end], required: true}
+  member:
+    description: "Of C(place): name, peer (URL), cluster (NAME=URL,...) and token"
+    type: dict
+    default: {}
+  sha256: {description: "Of C(place): of the snapshot", type: str, default: ""}
+  deadline_seconds: {description: How long each wait may last, type: int, default: 300}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Stop the control plane
+  etcd_restoration_act:
+    key: 2b7f-20260101T000000Z
+    act: stop
+"""
+
+RETURN = r"""
+aside: {description: Where the old data is, type: str, returned: with place}
+"""
+
+
+def carry_out(restoration, params):
+    """Carry out the act; return what the module returns."""
+    act = params["act"]
+    if act == "stop":
+        return {"changed": restoration.stop()}
+    if act == "place":
+        changed = not restoration.did("place")
+        return {"changed": changed, "aside": restoration.place(params["member"], params["sha256"])}
+    if act == "start":
+        return {"changed": restoration.start()}
+    return {"changed": restoration.end()}
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "key": {"type": "str", "required": True, "no_log": False},
+            "act": {"type": "str", "choices": ["stop", "place", "start", "end"], "required": True},
+            "member": {"type": "dict", "default": {}},
+            "sha256": {"type": "str", "default": ""},
+            "deadline_seconds": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        restoration = Restoration(params["key"], seconds=params["deadline_seconds"])
+        if module.check_mode:
+            module.exit_json(changed=not restoration.did(params["act"]), aside="")
+        module.exit_json(**carry_out(restoration, params))
+    except (RestorationError, OSError, ValueError, KeyError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()
