@@ -7,6 +7,8 @@ restore itself (role ``etcd_restore``).
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import http.client
 import json
@@ -20,9 +22,10 @@ RESTORES = Path("/var/lib/appliance/restore")
 ETCD = Path("/var/lib/etcd")
 KUBERNETES = Path("/etc/kubernetes")
 MARK, SNAPSHOT, PART = "mark.json", "snapshot.db", "snapshot.db.part"
-KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,80}\Z")
+KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}\Z")
 PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+HELD = b"/registry/configmaps/kube-system/kubeadm-config"
 MOST_MARKS, MOST_MARK_BYTES = 50, 65536
 CHUNK = 1 << 20
 
@@ -107,17 +110,7 @@ def look():
         ),
         "member": _member(manifest),
         "joined": (KUBERNETES / "kubelet.conf").is_file(),
-        "etcd_healthy": _says(http.client.HTTPConnection("127.0.0.1", 2381, timeout=5), "/health"),
-        "api_ready": _says(
-            http.client.HTTPSConnection(
-                "127.0.0.1",
-                6443,
-                timeout=5,
-                # It answers with a certificate for the node's name; nothing secret is asked.
-                context=ssl._create_unverified_context(),  # noqa: S323
-            ),
-            "/readyz",
-        ),
+        "etcd": etcd(),
         "free_bytes": disk.f_bavail * disk.f_frsize,
     }
 
@@ -149,15 +142,27 @@ def _member(manifest):
     return found
 
 
-def _says(line, path):
+def etcd():
+    """Return whether etcd here, with a majority, holds a cluster: cluster, empty or silent.
+
+    An etcd that lost its data may start as a new and empty one, and an API server beside it
+    answers. kubeadm's own ConfigMap tells both apart.
+    """
+    body = json.dumps({"key": base64.b64encode(HELD).decode(), "count_only": True})
     try:
-        line.request("GET", path)
-        answer = line.getresponse()
-        return answer.status == 200 and b"false" not in answer.read(4096)
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        line.close()
+        context = ssl.create_default_context(cafile=str(KUBERNETES / "pki/etcd/ca.crt"))
+        client = str(KUBERNETES / "pki/apiserver-etcd-client")
+        context.load_cert_chain(client + ".crt", client + ".key")
+        line = http.client.HTTPSConnection("127.0.0.1", 2379, context=context, timeout=8)
+        with contextlib.closing(line):
+            line.request("POST", "/v3/kv/range", body=body)
+            answer = line.getresponse()
+            said = json.loads(answer.read(1 << 16) or b"{}")
+        if answer.status != 200:
+            return "silent"
+        return "cluster" if int(said.get("count", 0)) else "empty"
+    except (OSError, ValueError, AttributeError, TypeError, http.client.HTTPException):
+        return "silent"
 
 
 def main(words):

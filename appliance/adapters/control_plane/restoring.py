@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.content import find_content_root
@@ -86,8 +87,8 @@ class SshRestoring:
             def take(stream: IO[bytes]) -> None:
                 at = 0
                 while piece := _piece(stream):
-                    words = ["append", key, str(at)]
-                    list(pool.map(lambda node: self._ask(node, words, piece), lacking))
+                    send = partial(self._ask, words=["append", key, str(at)], piece=piece)
+                    list(pool.map(send, lacking))
                     at += len(piece)
 
             read(take)

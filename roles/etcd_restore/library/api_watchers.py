@@ -46,7 +46,7 @@ ended: {description: The programs that were ended, type: list, elements: str, re
 """
 
 RESTORES = "var/lib/appliance/restore"
-KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,80}\Z")
+KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}\Z")
 POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 ESTABLISHED = "01"
 GRACE_SECONDS = 10

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.etcd_restoration import Restoration, RestorationError
+from ansible.module_utils.restored_files import TwoFilesError
 
 DOCUMENTATION = r"""
 module: etcd_restoration_act
 short_description: Carry out one act of a restore of etcd
 description:
   - C(stop) moves kubeadm's manifests aside and waits until the control plane has stopped.
+  - C(salvage) makes the snapshot of this node's own data, where no other member is left.
   - C(place) restores the snapshot beside the data, moves the old data aside and the new one in.
   - C(start) puts the manifests back, restarts the kubelet, and waits for etcd and the API server.
   - C(end) removes what the restore brought to this node; the data aside stays.
   - An act that ended before is not repeated.
 options:
   key: {description: The word for this restore, type: str, required: true}
-  act: {description: Which, type: str, choices: [stop, place, start, end], required: true}
+  act: {description: Which, type: str, choices: [stop, salvage, place, start, end],
+    required: true}
   member:
     description: "Of C(place): name, peer (URL), cluster (NAME=URL,...) and token"
     type: dict
@@ -39,11 +42,16 @@ aside: {description: Where the old data is, type: str, returned: with place}
 """
 
 
+ACTS = ["stop", "salvage", "place", "start", "end"]
+
+
 def carry_out(restoration, params):
     """Carry out the act; return what the module returns."""
     act = params["act"]
     if act == "stop":
         return {"changed": restoration.stop()}
+    if act == "salvage":
+        return {"changed": restoration.salvage()}
     if act == "place":
         changed = not restoration.did("place")
         return {"changed": changed, "aside": restoration.place(params["member"], params["sha256"])}
@@ -57,7 +65,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "key": {"type": "str", "required": True, "no_log": False},
-            "act": {"type": "str", "choices": ["stop", "place", "start", "end"], "required": True},
+            "act": {"type": "str", "choices": ACTS, "required": True},
             "member": {"type": "dict", "default": {}},
             "sha256": {"type": "str", "default": ""},
             "deadline_seconds": {"type": "int", "default": 300},
@@ -70,7 +78,7 @@ def main():
         if module.check_mode:
             module.exit_json(changed=not restoration.did(params["act"]), aside="")
         module.exit_json(**carry_out(restoration, params))
-    except (RestorationError, OSError, ValueError, KeyError) as error:
+    except (RestorationError, TwoFilesError, OSError, ValueError, KeyError) as error:
         module.fail_json(msg=str(error))
 
 

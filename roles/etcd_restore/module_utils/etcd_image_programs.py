@@ -67,7 +67,7 @@ def _command(image):
 def _export(image, folder):
     argv = ["timeout", "--kill-after=5", str(SECONDS), *_command(image)]
     environment = dict(os.environ, PATH=appliance_programs.SEARCH_PATH)
-    with subprocess.Popen(  # noqa: S603  (no shell; the image's name was checked)
+    with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -9,17 +9,21 @@ control host decides that), or how the snapshot came here.
 
 from __future__ import annotations
 
-import hashlib
-import http.client
 import json
 import os
 import re
 import shutil
-import ssl
 import time
 from pathlib import Path
 
-from ansible.module_utils import appliance_files, appliance_programs, etcd_image_programs
+from ansible.module_utils import (
+    appliance_files,
+    appliance_programs,
+    control_plane_answers,
+    etcd_image_programs,
+    etcd_salvage,
+    restored_files,
+)
 
 RESTORES = "var/lib/appliance/restore"
 ETCD = "var/lib/etcd"
@@ -28,16 +32,16 @@ SCHEMA = 1
 MARK, SNAPSHOT, STOPPED, PROGRAMS = "mark.json", "snapshot.db", "manifests", "programs"
 # What api_watchers writes here; it stays as a record, like the mark.
 WATCHERS = "watchers.json"
+COPY = "copy"
 # etcd allocates two segments of its log, of 64 MB each.
 EXTRA_BYTES = 256 << 20
 MB = 1000 * 1000
 # In the order in which they stop; they start in the other one.
 PODS = ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd")
-KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,80}\Z")
+KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}\Z")
 FLAG = re.compile(r'^\s*- "?(--[^"]+?)"?\s*$', re.MULTILINE)
 IMAGE = re.compile(r"^\s*image:\s*[\"']?([^\s\"']+)", re.MULTILINE)
 PROC = Path("/proc")
-ETCD_HEALTH_PORT, API_PORT = 2381, 6443
 
 
 class RestorationError(Exception):
@@ -115,7 +119,7 @@ class Restoration:
         stopped.mkdir(mode=0o700, exist_ok=True)
         self._inherit(stopped)
         for name in PODS:
-            _move(self._manifests / (name + ".yaml"), stopped / (name + ".yaml"))
+            restored_files.move(self._manifests / (name + ".yaml"), stopped / (name + ".yaml"))
         missing = [name for name in PODS if not (stopped / (name + ".yaml")).is_file()]
         if missing:
             raise RestorationError(
@@ -132,7 +136,7 @@ class Restoration:
             for name in PODS:
                 held = other / STOPPED / (name + ".yaml")
                 if other != self.folder and held.is_file():
-                    _move(held, stopped / held.name)
+                    restored_files.move(held, stopped / held.name)
 
     def _all_stopped(self):
         running = [name for name in PODS if self._processes(name)]
@@ -154,6 +158,40 @@ class Restoration:
             if program.rpartition("/")[2] == name and sorted(given) == flags:
                 found.append(int(entry.name))
         return found
+
+    # -- salvage -----------------------------------------------------------------------------
+
+    def salvage(self):
+        """Make a snapshot of this node's own data, which has no majority any more.
+
+        A copy of the data is served by a scratch etcd as a cluster of its own: so entries of the
+        log that are not in the database yet are kept. The data itself is not written.
+
+        Raises:
+            RestorationError: there is no data, or its etcd does not serve a copy of it.
+        """
+        snapshot = self.folder / SNAPSHOT
+        if self.did("salvage") or self.did("place"):
+            return False
+        running = self._all_stopped()
+        if running:
+            raise RestorationError("%s runs here: its data is not copied" % running)
+        if not (self._etcd / "member").is_dir():
+            raise RestorationError("%s has no data of a member" % self._etcd)
+        self._programs()
+        copy = self.folder / COPY
+        if copy.exists():
+            # Of a run that was killed: named by us, and written by nobody but this function.
+            shutil.rmtree(str(copy))
+        self._need_room(self._etcd / "member/snap/db")
+        shutil.copytree(str(self._etcd / "member"), str(copy / "member"))
+        try:
+            etcd_salvage.save(copy, self.folder / PROGRAMS / "etcd", snapshot, self._seconds)
+        except etcd_salvage.SalvageError as error:
+            raise RestorationError(str(error)) from error
+        shutil.rmtree(str(copy))
+        self.end_act("salvage", sha256=restored_files.sha256(snapshot))
+        return True
 
     # -- place -------------------------------------------------------------------------------
 
@@ -189,7 +227,7 @@ class Restoration:
 
     def _restore(self, work, member, sha256):
         snapshot = self.folder / SNAPSHOT
-        found = _sha256(snapshot)
+        found, sha256 = restored_files.sha256(snapshot), sha256 or self.mark().get("sha256", "")
         if found != sha256:
             raise RestorationError("%s has the sha256 %s, expected %s" % (snapshot, found, sha256))
         self._need_room(snapshot)
@@ -242,7 +280,7 @@ class Restoration:
         if mark.get("asided"):
             return mark.get("aside", "")
         beside = self._etcd.with_name("%s.before-%s" % (self._etcd.name, self._key))
-        if os.stat(str(self._etcd)).st_dev != os.stat(str(self._etcd.parent)).st_dev:
+        if self._etcd.stat().st_dev != self._etcd.parent.stat().st_dev:
             beside = self._etcd / ("before-" + self._key)
         if data.exists():
             beside.mkdir(mode=0o700, exist_ok=True)
@@ -265,19 +303,20 @@ class Restoration:
             raise RestorationError("nothing was put in place here: etcd is not started")
         stopped = self.folder / STOPPED
         for name in reversed(PODS):
-            _move(stopped / (name + ".yaml"), self._manifests / (name + ".yaml"))
+            restored_files.move(stopped / (name + ".yaml"), self._manifests / (name + ".yaml"))
         # It also forgets how often they failed before, and what it watched of the API.
         self._systemctl("restart", "kubelet")
-        self._wait(_etcd_is_away, "not healthy: read its log (node logs --pod kube-system/etcd)")
+        self._wait(control_plane_answers.etcd_is_away, "not healthy: read the log of its pod")
         if await_api:
-            self._wait(_api_is_away, "not ready: read its log (--pod kube-system/kube-apiserver)")
+            self._wait(control_plane_answers.api_is_away, "not ready: read the log of its pod")
         self.end_act("start")
         return True
 
     def _systemctl(self, verb, unit):
         rc, out, err = appliance_programs.run(["systemctl", verb, unit])
         if rc != 0:
-            raise RestorationError("systemctl %s %s: %s" % (verb, unit, (err or out).strip()[-300:]))
+            said = (err or out).strip()[-300:]
+            raise RestorationError("systemctl %s %s: %s" % (verb, unit, said))
 
     def _wait(self, left, why):
         until = self.clock() + self._seconds
@@ -318,48 +357,3 @@ class Restoration:
             left.rmdir()
         self._write(mark, acts=dict(mark.get("acts", {}), end=int(time.time())))
         return True
-
-
-def _move(source, target):
-    """Move a file between file systems: at any moment it is whole in one of the two places."""
-    if not source.is_file():
-        return
-    content = source.read_bytes()
-    if target.exists() and target.read_bytes() != content:
-        appliance_files.put_aside(target)
-    appliance_files.write(target, content, source.stat().st_mode & 0o777)
-    source.unlink()
-
-
-def _sha256(path):
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as stream:
-            for part in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(part)
-    except OSError as error:
-        raise RestorationError("%s cannot be read: %s" % (path, error)) from error
-    return digest.hexdigest()
-
-
-def _etcd_is_away():
-    line = http.client.HTTPConnection("127.0.0.1", ETCD_HEALTH_PORT, timeout=5)
-    return "" if _says(line, "/health", b"true") else "etcd"
-
-
-def _api_is_away():
-    # It answers with a certificate for the node's name; nothing secret is asked or told.
-    context = ssl._create_unverified_context()  # noqa: S323
-    line = http.client.HTTPSConnection("127.0.0.1", API_PORT, timeout=5, context=context)
-    return "" if _says(line, "/readyz", b"ok") else "the API server"
-
-
-def _says(line, path, word):
-    try:
-        line.request("GET", path)
-        answer = line.getresponse()
-        return answer.status == 200 and word in answer.read(4096)
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        line.close()

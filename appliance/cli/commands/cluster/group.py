@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from appliance.cli.commands.cluster.certificates import certificates
+from appliance.cli.commands.cluster.restore import restore
 from appliance.cli.commands.cluster.upgrade import upgrade
 from appliance.cli.help.typos import Nouns
 
@@ -15,4 +16,5 @@ def cluster() -> None:
 
 
 cluster.add_command(certificates)
+cluster.add_command(restore)
 cluster.add_command(upgrade)
