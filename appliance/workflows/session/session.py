@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
+    from appliance.workflows.cluster.backups.ports import Sources, Store
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
@@ -109,6 +110,8 @@ class Session:
         contact: the first login to an installed server.
         notes: of servers that are being installed, on this machine.
         rack_record: what this machine knows of a rack that was taken down.
+        backup_store: the backups of one place.
+        backup_sources: what nodes and this machine give to a backup.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -152,3 +155,5 @@ class Session:
     contact: FirstContact = field(default=_missing("contact"), repr=False)
     notes: Notes = field(default=_missing("notes"), repr=False)
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
+    backup_store: Store = field(default=_missing("backup_store"), repr=False)
+    backup_sources: Sources = field(default=_missing("backup_sources"), repr=False)
