@@ -116,13 +116,14 @@ def look():
 
 
 def marks():
-    """Return {word of a restore: the acts that ended here}."""
+    """Return {word of a restore: the acts that ended here}; ``compared`` stands for every key."""
     found = {}
     for path in sorted(RESTORES.glob("*/" + MARK))[-MOST_MARKS:]:
         try:
             with path.open() as stream:
                 mark = json.loads(stream.read(MOST_MARK_BYTES))
-            found[path.parent.name] = sorted(str(act) for act in mark["acts"])
+            acts = sorted(str(act) for act in mark["acts"])
+            found[path.parent.name] = acts + (["compared"] if mark.get("compared") else [])
         except (OSError, ValueError, LookupError, TypeError):
             found[path.parent.name] = ["unreadable"]
     return found

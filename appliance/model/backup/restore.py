@@ -94,6 +94,7 @@ class RestorePlan:
         members: node -> its peer URL in the restored etcd, in the site's order.
         size: of the snapshot in bytes; 0 where it is made of a survivor's data.
         sha256: of the snapshot; empty likewise.
+        content: revision, keys and digest that the restored etcd is compared with; empty likewise.
         point: the recovery point, in UTC; empty likewise.
         age_seconds: how long ago that is.
         source: what the data comes from, in words.
@@ -107,6 +108,7 @@ class RestorePlan:
     members: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
     sha256: str = ""
+    content: Mapping[str, int | str] = field(default_factory=dict)
     point: str = ""
     age_seconds: float = 0.0
     source: str = ""
@@ -211,6 +213,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         members={node.name: f"https://{node.ip}:{PEER_PORT}" for node in nodes},
         size=part.size if part else 0,
         sha256=part.sha256 if part else "",
+        content=_content(manifest),
         point=manifest.about.created,
         age_seconds=now[0] - created,
         source=f"the backup {manifest.about.id}",
@@ -253,6 +256,19 @@ def plan_from_survivor(
         rejoin=tuple(one.name for one in site.control_plane if one.name != node.name),
         refusals=tuple(faults),
     )
+
+
+def _content(manifest: Manifest) -> dict[str, int | str]:
+    etcd = manifest.etcd
+    if etcd is None:
+        return {}
+    return {"revision": etcd.revision, "keys": etcd.keys, "digest": etcd.digest}
+
+
+def was_compared(plan: RestorePlan, views: Mapping[str, NodeView | str]) -> bool:
+    """Whether every member compared all of its keys with the backup's."""
+    seen = [views.get(name) for name in plan.members]
+    return all(isinstance(v, NodeView) and "compared" in v.marks.get(plan.key, ()) for v in seen)
 
 
 def _with_data(nodes: Sequence[Node], views: Mapping[str, NodeView | str]) -> tuple[str, ...]:
@@ -359,6 +375,7 @@ def restore_inventory(
         **connection_vars(site),
         "etcd_restore_key": plan.key,
         "etcd_restore_sha256": plan.sha256,
+        "etcd_restore_content": dict(plan.content),
         "etcd_restore_servers": list(dict.fromkeys(servers)),
         "etcd_restore_leader": leader,
         "etcd_restore_survivor": not plan.sha256,

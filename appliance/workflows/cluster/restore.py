@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 from appliance.errors import StepNotVerified
-from appliance.model.backup.names import DIGEST, SNAPSHOT, id_moment
+from appliance.model.backup.names import SNAPSHOT, id_moment
 from appliance.model.backup.restore import (
     RestoreOptions,
     RestorePlan,
     plan_from_survivor,
     plan_restore,
     restore_inventory,
+    was_compared,
 )
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import CLUSTER_RESTORE
@@ -34,7 +35,7 @@ from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.state.observed import Look
-    from appliance.workflows.cluster.restoring.ports import Objects, OpenedBackup, Restoring
+    from appliance.workflows.cluster.restoring.ports import OpenedBackup, Restoring
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "cluster restore"
@@ -43,7 +44,6 @@ BRING, VERIFY, END = f"{COMMAND}: snapshot", f"{COMMAND}: verify", f"{COMMAND}: 
 # A kubelet that was away a long time renews its lease within seconds; a busy node takes longer.
 PATIENCE_SECONDS: Final = 600.0
 POLL_SECONDS: Final = 2.0
-MOST_DIGEST_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,10 @@ class RestorePorts:
     Attributes:
         restoring: the control-plane nodes.
         backup: the one that is restored; None with a survivor.
-        objects: compares what came back; None: nothing is compared.
     """
 
     restoring: Restoring
     backup: OpenedBackup | None = None
-    objects: Objects | None = None
 
 
 @dataclass(frozen=True)
@@ -79,15 +77,13 @@ class RestoreResult:
         plan: what was planned.
         away: members of the site that were not reached: their kubelets still have to restart.
         gone: Node objects that are not Ready, or that the site does not have.
-        differences: between the objects of the backup and those that came back.
-        compared: whether the objects were compared.
+        compared: every member compared all of its keys with the backup's, and they are the same.
         took_seconds: of the whole restore.
     """
 
     plan: RestorePlan
     away: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
-    differences: tuple[str, ...] = ()
     compared: bool = False
     took_seconds: float = 0.0
     done: bool = False
@@ -168,7 +164,7 @@ class _Run:
             self._play(restore_inventory(self._request.site, self._plan, watchers), watchers)
         with self._recorder.run_step(VERIFY, watchers, self._why):
             gone = self._verify(look, watchers)
-            differences = self._compare()
+            views = self._ports.restoring.look([self._request.site.node(n) for n in self._names])
         with self._recorder.run_step(END, self._names, ("what the restore brought is removed",)):
             ending = restore_inventory(self._request.site, self._plan, (), ends=True)
             self._play(ending, self._names)
@@ -176,8 +172,7 @@ class _Run:
             self._plan,
             away,
             gone,
-            differences or (),
-            compared=differences is not None,
+            compared=was_compared(self._plan, views),
             took_seconds=self._session.clock.monotonic() - began,
             done=True,
         )
@@ -213,18 +208,6 @@ class _Run:
                 )
             self._session.observer.verifying(VERIFY, fault)
             self._session.clock.sleep(POLL_SECONDS)
-
-    def _compare(self) -> tuple[str, ...] | None:
-        backup, objects = self._ports.backup, self._ports.objects
-        if backup is None or objects is None or backup.manifest.part(DIGEST) is None:
-            return None
-        content: list[bytes] = []
-
-        def take(stream: IO[bytes]) -> None:
-            content.append(stream.read(MOST_DIGEST_BYTES))
-
-        backup.read(DIGEST, take)
-        return objects.differences(content[0])
 
 
 def _fault(cluster: object, expected: tuple[str, ...]) -> str:

@@ -14,7 +14,8 @@ description:
   - C(stop) moves kubeadm's manifests aside and waits until the control plane has stopped.
   - C(salvage) makes the snapshot of this node's own data, where no other member is left.
   - C(place) restores the snapshot beside the data, moves the old data aside and the new one in.
-  - C(start) puts the manifests back, restarts the kubelet, and waits for etcd and the API server.
+  - C(start) puts the manifests back, restarts the kubelet, waits for etcd, compares every key of
+    it, and waits for the API server.
   - C(end) removes what the restore brought to this node; the data aside stays.
   - An act that ended before is not repeated.
 options:
@@ -26,6 +27,10 @@ options:
     type: dict
     default: {}
   sha256: {description: "Of C(place): of the snapshot", type: str, default: ""}
+  content:
+    description: "Of C(start): revision, keys and digest of the snapshot, to be compared"
+    type: dict
+    default: {}
   deadline_seconds: {description: How long each wait may last, type: int, default: 300}
 author: [Hyperscalers]
 """
@@ -56,7 +61,7 @@ def carry_out(restoration, params):
         changed = not restoration.did("place")
         return {"changed": changed, "aside": restoration.place(params["member"], params["sha256"])}
     if act == "start":
-        return {"changed": restoration.start()}
+        return {"changed": restoration.start(params["content"])}
     return {"changed": restoration.end()}
 
 
@@ -68,6 +73,7 @@ def main():
             "act": {"type": "str", "choices": ACTS, "required": True},
             "member": {"type": "dict", "default": {}},
             "sha256": {"type": "str", "default": ""},
+            "content": {"type": "dict", "default": {}},
             "deadline_seconds": {"type": "int", "default": 300},
         },
         supports_check_mode=True,

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from ansible.module_utils import (
+    appliance_etcd_trial,
     appliance_files,
     appliance_programs,
     control_plane_answers,
@@ -291,8 +292,12 @@ class Restoration:
 
     # -- start -------------------------------------------------------------------------------
 
-    def start(self, await_api=True):
-        """Start the static pods, and wait until etcd and the API server answer.
+    def start(self, content=None, await_api=True):
+        """Start the static pods, compare etcd, and wait until it and the API server answer.
+
+        Args:
+            content: revision, keys and digest of the snapshot, as its backup has them.
+            await_api: whether the API server is waited for.
 
         Raises:
             RestorationError: they do not, and what to look at.
@@ -307,10 +312,31 @@ class Restoration:
         # It also forgets how often they failed before, and what it watched of the API.
         self._systemctl("restart", "kubelet")
         self._wait(control_plane_answers.etcd_is_away, "not healthy: read the log of its pod")
+        if content:
+            self._compare(content)
         if await_api:
             self._wait(control_plane_answers.api_is_away, "not ready: read the log of its pod")
         self.end_act("start")
         return True
+
+    def _compare(self, content):
+        """Compare every key of the restored etcd, as of the snapshot's revision.
+
+        etcd forgets old revisions every five minutes: a run that comes later compares nothing.
+        """
+        revision, until = int(content["revision"]), self.clock() + self._seconds
+        try:
+            found = appliance_etcd_trial.read_back(appliance_etcd_trial.Gateway(), revision, until)
+        except appliance_etcd_trial.TrialError as error:
+            if "compacted" in str(error):
+                return
+            raise RestorationError("the restored etcd was not compared: %s" % error) from error
+        if (found.keys, found.digest) != (int(content["keys"]), content["digest"]):
+            raise RestorationError(
+                "the restored etcd holds %d keys with the digest %s at revision %d, expected %d "
+                "and %s" % (found.keys, found.digest, revision, content["keys"], content["digest"])
+            )
+        self._write(self.mark(), compared=True)
 
     def _systemctl(self, verb, unit):
         rc, out, err = appliance_programs.run(["systemctl", verb, unit])

@@ -45,17 +45,3 @@ class OpenedBackup(Protocol):
         Raises:
             NotHealthy: the file changed since it was checked.
         """
-
-
-class Objects(Protocol):
-    """The objects of the API, compared with those of a backup."""
-
-    def differences(self, digest: bytes) -> tuple[str, ...]:
-        """One sentence for each kind whose objects differ; empty where all are the same.
-
-        Args:
-            digest: the part ``objects/digest.json`` of a backup.
-
-        Raises:
-            ClusterError: the API did not answer, or the document is not readable.
-        """
