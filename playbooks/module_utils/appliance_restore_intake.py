@@ -46,6 +46,12 @@ def folder_of(key):
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.is_symlink() or folder.lstat().st_uid != os.geteuid():
         raise IntakeError("%s is no folder of ours: move it away, then run again" % folder)
+    if not (folder / MARK).exists():
+        # Before anything of the snapshot: a run that is killed goes on here, and cleans up.
+        new = folder / (MARK + ".new")
+        new.write_text(json.dumps({"schema": 1, "key": key, "acts": {}}))
+        new.chmod(0o600)
+        new.replace(folder / MARK)
     return folder
 
 

@@ -204,7 +204,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     nodes = [node for node in site.control_plane if node.name not in options.without]
     faults = [
         *_of_the_file(site, manifest, tool_version),
-        *(() if resumes else _living(views)),
+        *(() if _is_placed(key, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
     ]
     return RestorePlan(
@@ -237,7 +237,8 @@ def plan_from_survivor(
     node = site.node(options.survivor)
     key, resumes = key_of(f"survivor-{node.name}", stamp, views)
     view = views.get(node.name)
-    faults = [*(() if resumes else _living(views)), *_of_the_nodes([node], views, 0, key)]
+    living = () if _is_placed(key, views) else _living(views)
+    faults = [*living, *_of_the_nodes([node], views, 0, key)]
     if not resumes and isinstance(view, NodeView) and not view.etcd_data:
         faults.append(
             _refusal(
@@ -256,6 +257,12 @@ def plan_from_survivor(
         rejoin=tuple(one.name for one in site.control_plane if one.name != node.name),
         refusals=tuple(faults),
     )
+
+
+def _is_placed(key: str, views: Mapping[str, NodeView | str]) -> bool:
+    """Whether this restore put its data in place somewhere: what lives there is its own."""
+    seen = (view for view in views.values() if isinstance(view, NodeView))
+    return any("place" in view.marks.get(key, ()) for view in seen)
 
 
 def _content(manifest: Manifest) -> dict[str, int | str]:

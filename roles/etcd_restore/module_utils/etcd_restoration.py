@@ -365,7 +365,7 @@ class Restoration:
         if left.is_dir() and any(left.iterdir()):
             raise RestorationError("%s still holds manifests: nothing was removed" % left)
         strange = {entry.name for entry in self.folder.iterdir()} - {
-            *(MARK, WATCHERS, SNAPSHOT, SNAPSHOT + ".part", STOPPED, PROGRAMS)
+            *(MARK, MARK + ".new", WATCHERS, SNAPSHOT, SNAPSHOT + ".part", STOPPED, PROGRAMS)
         }
         if strange:
             raise RestorationError(
