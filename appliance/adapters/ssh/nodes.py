@@ -10,9 +10,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from appliance.adapters.ssh.keys import check_private_key, local_fault
 from appliance.adapters.ssh.known_hosts import load, put
 from appliance.adapters.ssh.login_failure import login_failure, told_of_login
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from appliance.adapters.ssh.streaming import Exchange
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, said_by, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
@@ -213,6 +215,27 @@ class SshNodes:
             return follow(
                 transport, command, stdin, seconds=seconds, limits=limits, on_text=on_text
             )
+
+    @contextmanager
+    def stream_as_root(
+        self, node: Node, script: str, pieces: Iterable[bytes], *, silence: float, seconds: float
+    ) -> Iterator[Iterator[bytes]]:
+        """Run a script as root; its output is a stream, and so is its input, ``pieces``.
+
+        Raises:
+            NodeUnreachable: no connection, it broke, the script failed, or it was silent.
+            ConfigError: the vault lacks the password that sudo asks for.
+        """
+        given = chain([self._become.stdin(b"")], pieces)
+        with self._as_unreachable(node):
+            where = self._transport(node)
+            exchange = Exchange(where, self._become.command(script), given, silence)
+        with closing(exchange):
+            yield self._output_of(node, exchange, seconds)
+
+    def _output_of(self, node: Node, exchange: Exchange, seconds: float) -> Iterator[bytes]:
+        with self._as_unreachable(node):
+            yield from exchange.output(seconds)
 
     def read_as_root(
         self, node: Node, path: str, *, most_bytes: int | None = None, timeout: float = 60

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from appliance.model.site import addresses, groups
+from appliance.model.site.backup_settings import Backup
 from appliance.model.site.etcd_restore import EtcdRestore
 from appliance.model.site.external_registry import ExternalRegistry
 from appliance.model.site.fields import (
@@ -174,6 +175,8 @@ class SiteSettings(Settings):
     kubernetes: KubernetesSettings = KubernetesSettings()
     certificates: Certificates = Certificates()
     etcd_restore: EtcdRestore = EtcdRestore()
+    backup: Backup | None = None
+    """Encrypted backups of the whole appliance; null: none are made, and nothing asks for one."""
     imaging: Imaging | None = None
     """How bare servers get their operating system; null: it is installed by hand."""
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)

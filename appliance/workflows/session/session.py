@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.state.facts.disk_history import DiskHistory
     from appliance.workflows.care.ports import CarePorts
+    from appliance.workflows.cluster.backups.ports import Sources, Store
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
@@ -116,6 +117,8 @@ class Session:
         forget_cluster: removes the kubeconfig of a cluster that is gone from this machine.
         care: what fills disks, and its removal.
         read_disks: how full the disks of nodes were at earlier looks, by the node's name.
+        backup_store: the backups of one place.
+        backup_sources: what nodes and this machine give to a backup.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -163,3 +166,5 @@ class Session:
     forget_cluster: Callable[[], None] = field(default=_missing("forget_cluster"), repr=False)
     care: CarePorts = field(default=_missing("care"), repr=False)
     read_disks: Callable[[], Mapping[str, DiskHistory]] = dict
+    backup_store: Store = field(default=_missing("backup_store"), repr=False)
+    backup_sources: Sources = field(default=_missing("backup_sources"), repr=False)
