@@ -30,7 +30,7 @@ def settings_of(site: Site) -> Backup:
         raise ConfigError(
             f"{site.name}: site.yml says neither who may open a backup, nor where one goes",
             hint="make a key: appliance cluster backup key FILE; then write backup: recipients "
-            "and to; see appliance docs back-up",
+            "and to; see appliance docs back-up-the-appliance",
         )
     return site.settings.backup
 
