@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ansible.module_utils import (
+    appliance_backup_cluster,
     appliance_backup_folder,
     appliance_etcd_proof,
     appliance_etcd_trial,
@@ -191,7 +192,14 @@ def of_tls(found, want, _data):
             tree(found, Path(path), "tls/%s/%s" % (want["node"], name), budget)
 
 
-KINDS = {"etcd": of_etcd, "control_plane": of_control_plane, "tls": of_tls}
+KINDS = {
+    "etcd": of_etcd,
+    "control_plane": of_control_plane,
+    "tls": of_tls,
+    "runai": appliance_backup_cluster.of_runai,
+    "objects": appliance_backup_cluster.of_objects,
+    "registry": appliance_backup_cluster.of_registry,
+}
 
 
 def gather(want, data):

@@ -33,6 +33,14 @@ MODULES: Final = (
     "appliance_etcd_snapshot",
     "appliance_etcd_trial",
     "appliance_etcd_proof",
+    "appliance_http",
+    "appliance_registry",
+    "appliance_kubectl",
+    "appliance_job",
+    "runai_upgrade/runai_upgrade_record",
+    "runai_upgrade/runai_dump",
+    "appliance_object_digest",
+    "appliance_backup_cluster",
     "appliance_backup_folder",
     "appliance_backup",
 )
@@ -130,6 +138,7 @@ class NodeSources:
         """
         want = {
             "node": node.name,
+            "registry": self._site.settings.registry,
             "kinds": list(kinds),
             "folder": f"{folder}-{'-'.join(kinds)}"[:120],
             "seconds": self._restore.seconds,

@@ -19,8 +19,9 @@ from appliance.adapters.backup.age import Sink, encrypted, fingerprint, require_
 from appliance.adapters.backup.places import Place
 from appliance.adapters.local.state_files import PRIVATE_FILE
 from appliance.errors import ApplianceError, Refused
-from appliance.model.backup.names import MANIFEST, SIDECAR_SUFFIX, SUFFIX, is_part_name
+from appliance.model.backup.names import MANIFEST, SIDECAR_SUFFIX, SUFFIX, is_part_name, plain_words
 from appliance.model.backup.record import (
+    MOST_NAMED,
     Manifest,
     Missing,
     Part,
@@ -55,7 +56,7 @@ class BackupWriter:
         self.sidecar: Sidecar | None = None
         self._archive = archive
         self._moment = int(moment)
-        self._count = 0
+        self._count = self._lacking = 0
         self._abandoned: list[int] = []
 
     def put(self, name: str, content: bytes, node: str = "") -> Part:
@@ -93,10 +94,17 @@ class BackupWriter:
 
     def lacks(self, where: str, what: str, why: str) -> None:
         """Note what the backup does not hold."""
-        self.missing.append(Missing(where[:200], what[:200], " ".join(why.split())[:500] or "?"))
+        self._lacking += 1
+        if self._lacking <= MOST_NAMED:
+            self.missing.append(
+                Missing(plain_words(where, 200), plain_words(what, 200), plain_words(why))
+            )
 
     def finish(self, manifest: Manifest) -> None:
         """End the archive with its manifest, completed by what was added."""
+        if self._lacking > MOST_NAMED:
+            more = f"and {self._lacking - MOST_NAMED} more"
+            self.missing.append(Missing("all of it", more, "too many to be named"))
         kinds = tuple(dict.fromkeys(part.kind for part in self.parts))
         about = replace(manifest.about, kinds=kinds, missing=tuple(self.missing))
         self.manifest = replace(

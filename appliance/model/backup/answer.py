@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from appliance.model.backup.names import CONTROL_PLANE, SNAPSHOT, is_part_name, kind_of
+from appliance.model.backup.names import CONTROL_PLANE, SNAPSHOT, is_part_name, kind_of, plain_words
 from appliance.model.backup.record import EtcdContent, Missing, Part, PartName, Sha256, Size
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import Line, typed
@@ -84,12 +84,7 @@ def read_answer(line: bytes, node: str, kinds: Collection[str]) -> NodeAnswer:
         raise Unreadable("the snapshot of etcd is not the one that was examined")
     return NodeAnswer(
         tuple(Part(one.name, one.sha256, one.size, node) for one in found.parts),
-        tuple(Missing(node, _plain(one.what), _plain(one.why)) for one in found.missing),
+        tuple(Missing(node, plain_words(one.what), plain_words(one.why)) for one in found.missing),
         found.etcd,
         dict(found.versions),
     )
-
-
-def _plain(text: str) -> str:
-    shown = "".join(letter if letter.isprintable() else " " for letter in text)
-    return " ".join(shown.split())[:500] or "?"

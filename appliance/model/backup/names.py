@@ -89,3 +89,9 @@ def is_part_name(name: str) -> bool:
 def _is_step(step: str) -> bool:
     fits = 0 < len(step.encode(errors="replace")) <= _LONGEST_STEP
     return fits and step not in (".", "..") and "\\" not in step
+
+
+def plain_words(text: str, most: int = 500) -> str:
+    """Text of others as one line that a terminal and our documents may show."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * most])
+    return " ".join(shown.split())[:most] or "?"

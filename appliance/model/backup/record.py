@@ -19,9 +19,11 @@ from appliance.model.documents.typed_json import Line, NodeName, typed
 Known = TypeVar("Known", "Sidecar", "Manifest")
 
 FORMAT: Final = 1
-MOST_SIDECAR_BYTES: Final = 1 << 20
+MOST_SIDECAR_BYTES: Final = 4 << 20
 MOST_MANIFEST_BYTES: Final = 64 << 20
 MOST_PARTS: Final = 50_000
+# Of what is named as missing; the writer counts the rest.
+MOST_NAMED: Final = 300
 _MOST_MISSING: Final = 2000
 _MOST_NODES: Final = 100
 

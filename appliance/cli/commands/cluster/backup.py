@@ -68,7 +68,7 @@ def create(
     """
     from appliance import __version__
     from appliance.model.backup.retention import Keep
-    from appliance.workflows.cluster.backup_create import COMMAND, BackupRequest, create_backup
+    from appliance.workflows.cluster.backup import COMMAND, BackupRequest, create_backup
 
     connected = app.connect(site)
     wanted = settings_of(connected.site)

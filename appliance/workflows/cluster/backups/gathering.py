@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, ClusterError
-from appliance.model.backup.names import CONTROL_PLANE, ETCD, TLS
+from appliance.model.backup.names import CONTROL_PLANE, ETCD, OBJECTS, REGISTRY, RUNAI, TLS
 
 if TYPE_CHECKING:
     from appliance.model.backup.answer import NodeAnswer
@@ -40,7 +40,10 @@ class Asked:
 def asked_of(site: Site) -> tuple[Asked, ...]:
     """Who is asked for what, beside the snapshot of etcd."""
     found = [Asked(node, (CONTROL_PLANE,)) for node in site.control_plane]
-    return (*found, Asked(site.services_node, (TLS,)))
+    found += [Asked(site.services_node, (TLS, REGISTRY)), Asked(site.control_plane[-1], (OBJECTS,))]
+    if site.settings.runai is not None:
+        found.append(Asked(site.vendor_node, (RUNAI,)))
+    return tuple(found)
 
 
 def gather(site: Site, backup: str, session: Session, writer: Writer) -> EtcdContent:
