@@ -122,6 +122,15 @@ def test_a_node_that_is_left_out_is_no_member_and_rejoins() -> None:
     assert (found.refusals, tuple(found.members), found.rejoin) == ((), ("cp1", "cp2"), ("cp3",))
 
 
+def test_a_node_that_is_left_out_but_runs_with_its_data_is_refused() -> None:
+    """Two of three with their old data are a second cluster, with a majority of its own."""
+    found = plan(options=RestoreOptions(without=("cp3",)))
+    assert refused(found) == [("cp3", "left out, but it runs with data of etcd")]
+    survivor = RestoreOptions(survivor="cp1")
+    alone = plan_from_survivor(samples.site(3, 1), ALL, survivor, NOW[1])
+    assert [one for one, _ in refused(alone)] == ["cp2", "cp3"]
+
+
 @pytest.mark.parametrize(
     ("acts", "etcd", "refusals"),
     [
