@@ -18,6 +18,7 @@ CHANGING = {
     ("install",): (),
     ("node", "add"): ("w3",),
     ("cluster", "certificates", "renew"): (),
+    ("cluster", "restore"): ("--survivor", "master1"),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
     ("hardware", "bios", "set"): ("gpu1",),
