@@ -36,6 +36,7 @@ from tests.cli.question_rack import (
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
+    has_lost_its_etcd,
     has_the_factorys_password,
     has_the_product,
     in_maintenance,
@@ -62,6 +63,7 @@ ASKED = "and then it asks"
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
     ("cluster", "backup", "create"): ((), has_a_place, False),
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
+    ("cluster", "restore"): (("--survivor", "cp1"), has_lost_its_etcd, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
     ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
     ("hardware", "bios", "set"): (

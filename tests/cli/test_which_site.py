@@ -19,6 +19,7 @@ CHANGING = {
     ("node", "add"): ("w3",),
     ("cluster", "backup", "create"): (),
     ("cluster", "certificates", "renew"): (),
+    ("cluster", "restore"): ("--survivor", "master1"),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
     ("hardware", "bios", "set"): ("gpu1",),

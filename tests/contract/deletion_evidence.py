@@ -57,6 +57,16 @@ MIRROR: Final = Evidence(
     "tests/unit/modules/test_bundle_store.py::"
     "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
 )
+RESTORE: Final = Evidence(
+    "a name of ours with the word of this restore, below a folder of ours with its mark",
+    "tests/unit/restore/test_acts_on_a_node.py::"
+    "test_a_folder_with_something_else_in_it_is_not_emptied",
+)
+ASIDE_FIRST: Final = Evidence(
+    "the same bytes, or the same folder, are under their other name first",
+    "tests/unit/restore/test_acts_on_a_node.py::"
+    "test_the_same_acts_end_a_restore_that_was_killed_at_any_change",
+)
 BURN_IN: Final = Evidence(
     "files of fixed names in a folder of ours that only root enters, while no burn-in runs",
     "tests/unit/hardware/test_burn_in_program.py::test_a_second_start_changes_nothing",

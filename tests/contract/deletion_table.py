@@ -15,7 +15,7 @@ from tests.contract.deletion_evidence import (
     EVICTION, GATHERED, HALF, HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED,
     LOCK, MEMBER, MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
-    RACK_RECORD, LEFT_MEDIUM, PINS, VAULT_COPY,
+    RACK_RECORD, LEFT_MEDIUM, PINS, VAULT_COPY, RESTORE, ASIDE_FIRST,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
     UNFINISHED, UNUSED_DOCKER, UPGRADED, WORDS, WRITE, Places,
 )
@@ -309,6 +309,33 @@ PLACES: Final[Places] = {
         "copy: unlink": TEMPORARY,
         "keep: chmod": STATE,
     },
+    "playbooks/module_utils/appliance_restore_intake.py": {
+        "append: truncate": RESTORE,
+        "folder_of: replace": WRITE,
+        "seal: replace": WRITE,
+    },
+    "roles/etcd_restore/module_utils/etcd_image_programs.py": {
+        "_write: replace": WRITE,
+        "_write: unlink": RESTORE,
+    },
+    "roles/etcd_restore/module_utils/etcd_restoration.py": {
+        "Restoration._inherit: move": ASIDE_FIRST,
+        "Restoration._move_aside: rename": ASIDE_FIRST,
+        "Restoration._restore: rmtree": RESTORE,
+        "Restoration.end: rmdir": (RESTORE, 2),
+        "Restoration.end: unlink": (RESTORE, 2),
+        "Restoration.place: rename": ASIDE_FIRST,
+        "Restoration.place: rmdir": RESTORE,
+        "Restoration.salvage: rmtree": (RESTORE, 2),
+        "Restoration.start: move": ASIDE_FIRST,
+        "Restoration.stop: move": ASIDE_FIRST,
+    },
+    "roles/etcd_restore/module_utils/etcd_salvage.py": {
+        "_write: replace": WRITE,
+        "save: open w": RESTORE,
+        "save: unlink": RESTORE,
+    },
+    "roles/etcd_restore/module_utils/restored_files.py": {"move: unlink": ASIDE_FIRST},
     "roles/kubernetes_certificates/module_utils/certificate_renewal.py": {
         "Renewal.run: unlink": STATE,
         "Renewal.run: write_text": STATE,

@@ -211,6 +211,11 @@ ROWS = (
         "tests/lab/test_kernel_nfs.py",
     ),
     _lab(
+        "restore",
+        "etcd of three control planes is destroyed, or one is left: one command, killed at will",
+        "tests/lab/test_restore.py",
+    ),
+    _lab(
         "three-control-planes",
         "one of three stops or is lost, and one command brings it back",
         "tests/lab/test_three_control_planes.py",

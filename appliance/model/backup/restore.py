@@ -141,7 +141,10 @@ class RestorePlan:
                 "where that is a file system of its own)"
             )
         told.append("restarts every kubelet, and the pods that watch the API")
-        told += [f"afterwards: appliance node rejoin {name}" for name in self.rejoin]
+        told += [
+            f"afterwards: wipe {name}, as it may have old data, then appliance node rejoin {name}"
+            for name in self.rejoin
+        ]
         told.append(f"not carried: {', '.join(NOT_CARRIED)}")
         return tuple(told)
 
@@ -206,6 +209,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         *_of_the_file(site, manifest, tool_version),
         *(() if _is_placed(key, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
+        *_left_out(options.without, views),
     ]
     return RestorePlan(
         key=key,
@@ -238,7 +242,8 @@ def plan_from_survivor(
     key, resumes = key_of(f"survivor-{node.name}", stamp, views)
     view = views.get(node.name)
     living = () if _is_placed(key, views) else _living(views)
-    faults = [*living, *_of_the_nodes([node], views, 0, key)]
+    others = tuple(one.name for one in site.control_plane if one.name != node.name)
+    faults = [*living, *_of_the_nodes([node], views, 0, key), *_left_out(others, views)]
     if not resumes and isinstance(view, NodeView) and not view.etcd_data:
         faults.append(
             _refusal(
@@ -254,7 +259,7 @@ def plan_from_survivor(
         members={node.name: f"https://{node.ip}:{PEER_PORT}"},
         source=f"the data of {node.name}",
         kept=_with_data([node], views),
-        rejoin=tuple(one.name for one in site.control_plane if one.name != node.name),
+        rejoin=others,
         refusals=tuple(faults),
     )
 
@@ -324,6 +329,19 @@ def _living(views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:
                 "see what is wrong: appliance status; a lost node: appliance node rejoin NODE",
             )
             return
+
+
+def _left_out(names: Sequence[str], views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:
+    """A node that keeps its data would be a second cluster beside the restored one."""
+    for name in names:
+        view = views.get(name)
+        if isinstance(view, NodeView) and view.etcd_data and view.manifests:
+            yield _refusal(
+                name,
+                "left out, but it runs with data of etcd",
+                "off, or without data: two of these would be a second cluster",
+                f"power it off until it is wiped: appliance node power off {name} --hard",
+            )
 
 
 def _of_the_nodes(

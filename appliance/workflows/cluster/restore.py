@@ -155,11 +155,14 @@ class _Run:
         if backup is not None:
             with self._recorder.run_step(BRING, self._names, self._why):
                 self._bring(backup)
-        members = self._request.site.cluster_members
+        members = [
+            node
+            for node in self._request.site.cluster_members
+            if node.name not in self._plan.rejoin
+        ]
         look = self._session.nodes.look(members)
         away = tuple(node.name for node in members if node.name not in look.node_facts)
-        reached = tuple(node.name for node in members if node.name in look.node_facts)
-        watchers = tuple(name for name in reached if name not in self._plan.rejoin)
+        watchers = tuple(node.name for node in members if node.name in look.node_facts)
         with self._recorder.run_step(STEP, watchers, self._why):
             self._play(restore_inventory(self._request.site, self._plan, watchers), watchers)
         with self._recorder.run_step(VERIFY, watchers, self._why):
@@ -200,7 +203,8 @@ class _Run:
             fault = _fault(cluster, expected)
             if not fault:
                 assert isinstance(cluster, Cluster)  # noqa: S101  (else there is a fault)
-                return tuple(sorted(name for name in cluster.nodes if name not in expected))
+                known = {*expected, *self._plan.rejoin}
+                return tuple(sorted(name for name in cluster.nodes if name not in known))
             if patience.is_over():
                 raise StepNotVerified(
                     f"etcd was restored, but {fault}",

@@ -149,7 +149,10 @@ def _tell(done: RestoreResult) -> None:
     for name in done.gone:
         print_line(f"not Ready, or not of the site: {name}")
     for name in plan.rejoin:
-        say(f"next: appliance node rejoin {name}")
+        say(
+            f"next: wipe {name} before it is on again, as it may have old data of etcd; then: "
+            f"appliance node rejoin {name}"
+        )
 
 
 def restore_as_json(done: RestoreResult) -> dict[str, Any]:
