@@ -20,6 +20,7 @@ CHANGING = {
     ("cluster", "backup", "create"): (),
     ("cluster", "certificates", "renew"): (),
     ("cluster", "restore"): ("--survivor", "master1"),
+    ("cluster", "cleanup"): (),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
     ("hardware", "bios", "set"): ("gpu1",),

@@ -105,6 +105,16 @@ SERVED: Final = Evidence(
     "the manifest named by its own digest lists it, and another verified bundle is served",
     "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
 )
+NEEDLESS_IMAGE: Final = Evidence(
+    "an earlier bundle lists this name with this digest, the site's registry, and no container",
+    f"{_MODULES}/test_runtime_images.py::"
+    "test_only_what_is_asked_with_its_digest_and_is_not_in_use_goes",
+)
+OLD_RUN: Final = Evidence(
+    "named by the id of a run, below the site's own state, with nothing but what a run writes",
+    "tests/unit/care/test_records.py::test_only_the_folder_of_a_run_is_removed",
+)
+READ_ONLY: Final = Evidence("a drop-in of our name below /run, which the same unit wrote")
 SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
 PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")

@@ -118,7 +118,7 @@ class Real:
         self.nodes = nodes
         self.site = samples.site(masters=masters)
         self.care = EtcdCare(nodes, "python3")  # type: ignore[arg-type]
-        self.module = load_utils("appliance_etcd_care")
+        self.module: Any = load_utils("appliance_etcd_care")
         self.module.PKI, self.module.PORT = pki, nodes.ports["cp1"]
         until = time.monotonic() + 60
         while look_at_etcd(self.site, self.care)[0:1] == () or self.sick():
@@ -141,7 +141,7 @@ class Real:
 
     def clean(self) -> int:
         port: Any = self.care
-        ports = {"clock": FakeClock(), "observer": FakeObserver()}
+        ports: dict[str, Any] = {"clock": FakeClock(), "observer": FakeObserver()}
         rack = FakeRack(samples.desired(self.site))
         return clean_etcd(self.site, port, fake_session(rack, **ports))
 

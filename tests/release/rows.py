@@ -128,6 +128,7 @@ ROWS = (
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
         "tests/lab/test_support.py",
+        "tests/lab/test_care.py",
         package=WITH_RUNBOOKS,
     ),
     Row(

@@ -218,7 +218,7 @@ def _registry(services: str, supply: Supply, needs: Needs, verdict: Verdict) -> 
     if other:
         only = {d for one in other for d in (one.digest, *one.blobs)}
         count = sum(supply.blobs.get(digest, 0) for digest in only)
-        why = f"{len(other)} images that no bundle lists: Run:ai's, or somebody else's"
+        why = f"no bundle lists them ({len(other)}): they are Run:ai's, or somebody else's"
         yield Item("registry", services, STRANGERS, count, False, why)
     kept = [one for one in staying if one.digest in ours]
     if kept:

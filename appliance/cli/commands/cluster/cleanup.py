@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
-from appliance.model.care.items import AREAS, Area, Item, total
+from appliance.model.care.items import AREAS, Item, total
 from appliance.model.components.base.subject import size
 
 if TYPE_CHECKING:
@@ -132,6 +132,6 @@ def _as_json(done: CleanupResult) -> dict[str, Any]:
             }
             for one in done.items
         ],
-        "freed": {cast("Area", area): freed for area, freed in done.freed.items()},
+        "freed": dict(done.freed),
         "done": done.done,
     }

@@ -80,9 +80,10 @@ def _of_one(
         yield Finding(node.name, NAME, "error", seen, wanted, HINT)
         return
     inodes = found.get("free_inodes_percent")
-    if isinstance(inodes, int) and inodes <= INODES + NEAR:
+    least = _percent(_evicting(inputs), "nodefs.inodesFree", INODES)
+    if isinstance(inodes, int) and inodes <= least + NEAR:
         told = f"{inodes} % of the inodes free on {mount}"
-        wanted = f"more than {INODES + NEAR:.0f} %: at {INODES:.0f} % the kubelet evicts pods"
+        wanted = f"more than {least + NEAR:.0f} %: at {least:.0f} % the kubelet evicts pods"
         yield Finding(node.name, NAME, "error", told, wanted, HINT)
         return
     history = inputs.disks.get(node.name)
@@ -108,13 +109,18 @@ def _of_one(
 def _limit(inputs: HealthInputs, node: Node, found: Mapping[str, Any]) -> Limit:
     """The first limit that the file system meets as it fills."""
     folders = found.get("for") or ()
-    given = inputs.site.settings.kubernetes.kubelet.get("evictionHard")
+    given = _evicting(inputs)
     limits = [Limit(FULL, "what writes there fails")]
     for folder in folders if node.in_cluster else ():
         if folder in _SIGNALS and _is_used(inputs, folder):
             name, usual = _SIGNALS[folder]
             limits.append(Limit(_percent(given, name, usual), "the kubelet evicts pods"))
     return max(limits, key=lambda one: one.percent)
+
+
+def _evicting(inputs: HealthInputs) -> object:
+    """The thresholds that the site gives the kubelet; None: its own."""
+    return inputs.site.settings.kubernetes.kubelet.get("evictionHard")
 
 
 def _is_used(inputs: HealthInputs, folder: str) -> bool:
