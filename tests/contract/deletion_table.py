@@ -15,9 +15,9 @@ from tests.contract.deletion_evidence import (
     HALF, HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER,
     MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
-    RACK_RECORD, LEFT_MEDIUM, PINS,
+    BARE, BROUGHT, FORGOTTEN, RACK_RECORD, LEFT_MEDIUM, PINS,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
-    UNFINISHED, UNUSED_DOCKER, UPGRADED, WRITE, Places,
+    UNFINISHED, UNUSED_DOCKER, UPGRADED, WORDS, WRITE, Places,
 )
 # fmt: on
 # isort: on
@@ -129,6 +129,7 @@ PLACES: Final[Places] = {
         "Cache.remember: replace": CACHE,
     },
     "appliance/adapters/control_plane/etcd_members.py": {"module: shell member/remove": QUORUM},
+    "appliance/adapters/reset/local_state.py": {"forget_cluster: unlink": FORGOTTEN},
     "appliance/adapters/control_plane/journal.py": {"FileJournal._forget_index: unlink": STATE},
     "appliance/adapters/runai/jumpboxes.py": {
         "_extract: replace": WRITE,
@@ -343,6 +344,18 @@ PLACES: Final[Places] = {
     "roles/gpu_operator/library/gpu_operands_renewed.py": {"converge: argv delete": OPERANDS},
     "roles/nfs_volumes/library/storage_class_made_again.py": {"converge: argv delete": PROOF},
     "roles/nfs_volumes/library/volume_write_test.py": {"remove: argv delete": PROOF},
+    "roles/node_bare/library/node_bare.py": {
+        "module: shell iptables-nft-restore": BROUGHT,
+        "module: shell iptables-legacy-restore": BROUGHT,
+        "Bare.units: argv disable": BARE,
+        "Bare.packages: argv purge": BROUGHT,
+        "Bare._with: argv purge": WORDS,
+        "Bare.links: argv delete": BROUGHT,
+        "Bare._put: open w": BARE,
+        "Bare.empty_folders: rmdir": BARE,
+        "Bare._remove: unlink": BARE,
+        "Bare._remove: argv rm": BARE,
+    },
     "roles/node_reset/module_utils/reset_evidence.py": {
         "Evidence.begin: replace": STATE,
         "Evidence.end: unlink": STATE,
