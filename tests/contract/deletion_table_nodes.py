@@ -1,4 +1,4 @@
-"""Every place of playbooks and roles that deletes: a part of :mod:`tests.contract.deletion_table`."""
+"""Every place of playbooks and roles that deletes, as :mod:`tests.contract.deletion_table` has it."""
 
 from __future__ import annotations
 
