@@ -20,7 +20,7 @@ from appliance.adapters.care.etcd import EtcdCare
 from appliance.adapters.ssh.call import Answer
 from appliance.model.care.etcd import NOSPACE, alarmed
 from appliance.model.site.settings import Node
-from appliance.workflows.care.etcd import clean_etcd, look_at_etcd
+from appliance.workflows.cluster.cleaning.etcd import clean_etcd, look_at_etcd
 from tests import samples
 from tests.etcd_server import make_pki, unpack_programs
 from tests.fakes import FakeClock, FakeObserver, FakeRack

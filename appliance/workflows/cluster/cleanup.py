@@ -20,8 +20,8 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import CLEANUP
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.observed import Observed
-from appliance.workflows.care.etcd import clean_etcd
-from appliance.workflows.care.look import Looked, look
+from appliance.workflows.cluster.cleaning.etcd import clean_etcd
+from appliance.workflows.cluster.cleaning.look import Looked, look
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder
 

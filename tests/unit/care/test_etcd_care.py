@@ -19,7 +19,7 @@ from appliance.model.care.etcd import (
     next_due,
 )
 from appliance.model.site.settings import Node
-from appliance.workflows.care.etcd import clean_etcd, look_at_etcd
+from appliance.workflows.cluster.cleaning.etcd import clean_etcd, look_at_etcd
 from tests import samples
 from tests.fakes import FakeClock, FakeObserver, FakeRack
 from tests.sessions import fake_session

@@ -10,7 +10,7 @@ from appliance.model.care.records import KeptRun, StateSizes
 from appliance.model.care.supply import NodeImage, StoredBundle, Supply
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
-from appliance.workflows.care.ports import CarePorts
+from appliance.workflows.cluster.cleaning.ports import CarePorts
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack
 from tests.sessions import fake_session

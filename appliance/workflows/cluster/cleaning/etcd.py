@@ -25,7 +25,7 @@ from appliance.workflows.session.recording import AGAIN
 if TYPE_CHECKING:
     from appliance.model.care.items import Item
     from appliance.model.site.settings import Site
-    from appliance.workflows.care.ports import EtcdSpace
+    from appliance.workflows.cluster.cleaning.ports import EtcdSpace
     from appliance.workflows.session.session import Session
 
 STEP: Final = "cleanup: etcd"
