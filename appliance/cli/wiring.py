@@ -316,7 +316,7 @@ class Wiring:
     @cached_property
     def upgrade_evidence(self) -> UpgradeEvidence:
         """What an upgrade is judged by."""
-        from appliance.adapters.upgrade_evidence import ClusterEvidence
+        from appliance.adapters.control_plane.upgrade_evidence import ClusterEvidence
 
         seen = [self.last_facts.saw_documents] if self.last_facts else []
         return ClusterEvidence(self.site, self.nodes, *seen)
@@ -337,7 +337,7 @@ class Wiring:
             how = ("drain", run, session.lock.require, REMOVAL_BUDGET_SECONDS)
             yield Eviction(drain, session.clock, session.observer, *how)
 
-    def lock(self, run: Run, reason: str = "") -> SiteLock:
+    def lock(self, run: Run, reason: str = "", voters: Collection[str] = ()) -> SiteLock:
         """The lock that ``run`` takes at its first step: one changing command at a time.
 
         A command that finds nothing to do, or only looks, takes nothing and waits for nobody. The
@@ -348,6 +348,8 @@ class Wiring:
 
         what = f"{run.command} {run.id}" + (f" ({reason})" if reason else "")
         lease = SiteLease(self.site, self.nodes, holder_of(run, reason), self.looking_since, note)
+        if voters:
+            lease.ask_only(voters)
         settle = partial(self.journal.settle, COPY_SECONDS)
         return SiteLocks(self.site.state_directory, what, lease, settle)
 

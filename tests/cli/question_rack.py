@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from appliance.adapters.backup.age import new_identity
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
-from appliance.model.care.supply import Supply
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.imaging_settings import NodeImaging
+from appliance.model.site.recovery.backup_settings import Backup
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault, PodView
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
-from appliance.workflows.care.ports import CarePorts
+from appliance.model.upkeep.care.supply import Supply
+from appliance.workflows.cluster.cleaning.ports import CarePorts
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli import faked_site
@@ -44,6 +46,7 @@ from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.patch import bench as patches
 from tests.unit.rack.bench import Driver
 from tests.unit.rack.world import World
+from tests.unit.restore.rack import view
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
@@ -262,6 +265,13 @@ def ends_soon(rack: Rack) -> None:
     ends(rack.documents["cp1"], server=5)
 
 
+def has_lost_its_etcd(rack: Rack) -> None:
+    peer = f"https://{rack.desired.site.control_plane[0].ip}:2380"
+    seen = view("cp1", member={"name": "cp1", "peer": peer})
+    answer = Answer(0, json.dumps(asdict(seen)), "")
+    rack.run_as_root = lambda *_, **__: answer
+
+
 def has_an_older_runai(rack: Rack) -> None:
     found = UpgradeRack()
     site = replace(found.desired.site, directory=rack.desired.site.directory)
@@ -323,6 +333,18 @@ def has_the_factorys_password(rack: Rack) -> None:
     """The BMC of w2 has the password of every BMC."""
     kills = Kills()
     rack.accounts = FakeAccounts(kills, FakeBoard("w2")), FakeVault(kills)
+
+
+def has_a_place(rack: Rack) -> None:
+    """Its site says who may open a backup, and where one goes."""
+    site = rack.desired.site
+    place = site.directory / "place"
+    place.mkdir()
+    _, recipient = new_identity()
+    settings = site.settings.model_copy(
+        update={"backup": Backup(recipients=(recipient,), to=str(place))}
+    )
+    rack.desired = replace(rack.desired, site=replace(site, settings=settings))
 
 
 def is_off(rack: Rack) -> None:
@@ -391,3 +413,14 @@ class _Installs:
 
 def as_it_is(_rack: Rack) -> None:
     pass
+
+
+def has_the_product(rack: Rack) -> None:
+    """Each machine says what it has, until its play of the reset ended."""
+
+    def said(node: Any, *_words: Any, **_more: Any) -> Answer:
+        plays = [play.limit for play in rack.plays if play.playbook == "node_bare"]
+        found = {"files": [] if (node.name,) in plays else ["/etc/sysctl.d/90-appliance.conf"]}
+        return Answer(0, json.dumps({"format": 1, **found}), "")
+
+    rack.run_as_root = said

@@ -15,7 +15,7 @@ import pytest
 from appliance.adapters.ansible import playbooks
 from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
-from appliance.adapters.ssh import host_keys
+from appliance.adapters.ssh.trust import host_keys
 from appliance.cli.app import Application
 from appliance.cli.commands.hardware import reader
 from appliance.cli.exits import run
@@ -34,10 +34,13 @@ from tests.cli.question_rack import (
     care_of,
     ends_soon,
     fills_disks,
+    has_a_place,
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
+    has_lost_its_etcd,
     has_the_factorys_password,
+    has_the_product,
     in_maintenance,
     is_empty,
     is_off,
@@ -49,6 +52,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
+from tests.unit.backup.fake_sources import FakeSources
 from tests.unit.bmc.fake_bios import MODELS
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
@@ -59,7 +63,9 @@ ASKED = "and then it asks"
 
 # Command -> its words, what brings it to its question, and whether it is about one machine.
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
+    ("cluster", "backup", "create"): ((), has_a_place, False),
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
+    ("cluster", "restore"): (("--survivor", "cp1"), has_lost_its_etcd, False),
     ("cluster", "cleanup"): ((), fills_disks, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
     ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
@@ -90,6 +96,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("node", "role", "set"): (("w2", "--role", "gpu"), as_it_is, False),
     ("rack", "down"): ((), all_may_go, False),
     ("rack", "up"): ((), all_may_go, False),
+    ("reset",): (("--wipe", "rack"), has_the_product, False),
     ("runai", "access", "enable"): ((), as_it_is, False),
     ("runai", "cli", "install"): (("--user", "ada", "--nodes", "w2"), loose, False),
     ("runai", "upgrade"): (("README.md",), has_an_older_runai, False),
@@ -128,6 +135,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(
         "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
     )
+    monkeypatch.setattr("appliance.cli.backups.sources_of", lambda _: FakeSources())
     monkeypatch.setattr("appliance.cli.care.care_ports", lambda _: care_of(found))
     monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
     monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)

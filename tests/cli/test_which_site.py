@@ -17,7 +17,9 @@ Capture = pytest.CaptureFixture[str]
 CHANGING = {
     ("install",): (),
     ("node", "add"): ("w3",),
+    ("cluster", "backup", "create"): (),
     ("cluster", "certificates", "renew"): (),
+    ("cluster", "restore"): ("--survivor", "master1"),
     ("cluster", "cleanup"): (),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
@@ -38,11 +40,14 @@ CHANGING = {
     ("node", "role", "set"): ("gpu1", "--role", "gpu"),
     ("rack", "down"): (),
     ("rack", "up"): (),
+    ("reset",): (),
     ("runai", "access", "enable"): (),
     ("runai", "cli", "install"): ("--user", "ada"),
     ("runai", "upgrade"): ("hosts.yml",),
 }
 LOOKING = {
+    ("cluster", "backup", "list"): (),
+    ("cluster", "backup", "verify"): ("README.md",),
     ("cluster", "certificates", "show"): (),
     ("hardware", "bios", "show"): (),
     ("hardware", "inspect"): (),

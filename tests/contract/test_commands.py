@@ -15,7 +15,7 @@ from tests.contract import tree
 # The vocabulary of the design: nouns with their verbs, and the commands of every day.
 DAILY = {
     *("install", "plan", "status", "history", "health", "horizon"),
-    *("kubeconfig", "docs", "completion"),
+    *("kubeconfig", "docs", "completion", "reset"),
 }
 VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt", "packages"},
@@ -43,10 +43,11 @@ CHANGING = {
     ("bundle", "sign"), ("bundle", "join"),
     ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
-    ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
+    ("cluster", "backup", "create"), ("cluster", "certificates", "renew"),
+    ("cluster", "upgrade"), ("cluster", "restore"), ("self", "upgrade"),
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
     ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
-    ("node", "image"), ("rack", "down"), ("rack", "up"), ("hardware", "bios", "set"),
+    ("node", "image"), ("reset",), ("rack", "down"), ("rack", "up"), ("hardware", "bios", "set"),
     ("hardware", "bmc-password"), ("hardware", "burn-in"), ("cluster", "cleanup"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.

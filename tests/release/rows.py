@@ -154,6 +154,11 @@ ROWS = (
         figures=True,
     ),
     _lab(
+        "reset",
+        "a lab is taken apart, killed, equals what it was before its install, and is installed",
+        "tests/lab/test_reset.py",
+    ),
+    _lab(
         "connections",
         "a jump host, whose keys are shown, kept and strict; sudo that asks for a password",
         "tests/lab/test_connections.py",
@@ -205,6 +210,11 @@ ROWS = (
         "kernel-nfs",
         "the kernel's own NFS server and client, in a virtual machine",
         "tests/lab/test_kernel_nfs.py",
+    ),
+    _lab(
+        "restore",
+        "etcd of three control planes is destroyed, or one is left: one command, killed at will",
+        "tests/lab/test_restore.py",
     ),
     _lab(
         "three-control-planes",

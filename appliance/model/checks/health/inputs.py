@@ -21,6 +21,7 @@ from appliance.model.state.findings import Finding
 from appliance.model.state.nodes.node_state import NodeState, node_states
 
 if TYPE_CHECKING:
+    from appliance.model.backup.freshness import Newest
     from appliance.model.components.runai.backend_certificate import BackendCertificate
     from appliance.model.state.facts.disk_history import DiskHistory
     from appliance.model.state.observed import Observed, PodView
@@ -39,6 +40,7 @@ class HealthInputs:
         login_known: whether the vault holds the password of the backend's first user; None where
             the vault is closed.
         disks: node -> how full its disks were at earlier looks.
+        backup: what is known of the newest backup; None: nobody asked.
     """
 
     desired: Desired
@@ -50,6 +52,7 @@ class HealthInputs:
     login_known: bool | None = None
     recorded: frozenset[str] | None = None
     disks: Mapping[str, DiskHistory] = field(default_factory=dict)
+    backup: Newest | None = None
 
     @property
     def site(self) -> Site:
