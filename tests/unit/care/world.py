@@ -10,7 +10,7 @@ from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
 from appliance.model.upkeep.care.records import KeptRun, StateSizes
 from appliance.model.upkeep.care.supply import NodeImage, StoredBundle, Supply
-from appliance.workflows.cluster.cleaning.ports import CarePorts
+from appliance.workflows.cluster.cleaning.ports import Care
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack
 from tests.sessions import fake_session
@@ -108,9 +108,9 @@ class World(FakeRack):
         del self.folders[run]
         self.acts.made(f"run {run}")
 
-    def ports(self, etcd: Any = None) -> CarePorts:
+    def ports(self, etcd: Any = None) -> Care:
         me: Any = self
-        return CarePorts(etcd or self.etcd, me, me, frozenset, lambda: (frozenset(), ""))
+        return Care(etcd or self.etcd, me, me, frozenset, lambda: (frozenset(), ""))
 
     def session(self) -> Any:
         journal = FakeJournal()
