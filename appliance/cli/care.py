@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from appliance.adapters.care.disks import DiskFiles
+    from appliance.adapters.site.last_facts import LastFactsFiles
     from appliance.cli.wiring import Wiring
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Look
     from appliance.workflows.cluster.cleaning.ports import Care
+
+
+def last_facts(site: Site, note: Callable[[str], None]) -> LastFactsFiles:
+    """What is kept of a site's nodes."""
+    from appliance.adapters.local.clock import SystemClock
+    from appliance.adapters.site.last_facts import LastFactsFiles
+    from appliance.model.state.nodes.maintenance import timestamp
+
+    names = [node.name for node in site.nodes]
+    return LastFactsFiles(site.state_directory, names, lambda: timestamp(SystemClock().now()), note)
 
 
 def disk_files(site: Site) -> DiskFiles:
