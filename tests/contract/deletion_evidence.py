@@ -57,6 +57,16 @@ MIRROR: Final = Evidence(
     "tests/unit/modules/test_bundle_store.py::"
     "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
 )
+RESTORE: Final = Evidence(
+    "a name of ours with the word of this restore, below a folder of ours with its mark",
+    "tests/unit/restore/test_acts_on_a_node.py::"
+    "test_a_folder_with_something_else_in_it_is_not_emptied",
+)
+ASIDE_FIRST: Final = Evidence(
+    "the same bytes, or the same folder, are under their other name first",
+    "tests/unit/restore/test_acts_on_a_node.py::"
+    "test_the_same_acts_end_a_restore_that_was_killed_at_any_change",
+)
 BURN_IN: Final = Evidence(
     "files of fixed names in a folder of ours that only root enters, while no burn-in runs",
     "tests/unit/hardware/test_burn_in_program.py::test_a_second_start_changes_nothing",
@@ -79,6 +89,10 @@ PINS: Final = Evidence(
     "our own pins of a discovery, once the site has every one of its keys",
     "tests/cli/test_site_discover.py::test_a_changed_certificate_is_refused_by_the_second_run",
 )
+VAULT_COPY: Final = Evidence(
+    "our own encrypted copy of an earlier vault, by its name's form, once fifty newer ones exist",
+    "tests/unit/bmc/test_vault_change.py::test_old_copies_make_room_and_other_files_stay",
+)
 LEFT_MEDIUM: Final = Evidence(
     "a folder of media that a killed run left; the site's lock is held, so no other run is at work",
     "tests/unit/imaging/test_server.py::test_what_a_killed_run_left_is_removed",
@@ -91,6 +105,16 @@ SERVED: Final = Evidence(
     "the manifest named by its own digest lists it, and another verified bundle is served",
     "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
 )
+NEEDLESS_IMAGE: Final = Evidence(
+    "an earlier bundle lists this name with this digest, the site's registry, and no container",
+    f"{_MODULES}/test_runtime_images.py::"
+    "test_only_what_is_asked_with_its_digest_and_is_not_in_use_goes",
+)
+OLD_RUN: Final = Evidence(
+    "named by the id of a run, below the site's own state, with nothing but what a run writes",
+    "tests/unit/care/test_records.py::test_only_the_folder_of_a_run_is_removed",
+)
+READ_ONLY: Final = Evidence("a drop-in of our name below /run, which the same unit wrote")
 SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
 PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")
@@ -174,6 +198,19 @@ UPGRADED: Final = Evidence(
 UNUSED_DOCKER: Final = Evidence(
     "the kubelet is on containerd; Docker is stopped and disabled, without container or volume",
     f"{_MODULES}/test_docker_removed.py::test_what_others_may_need_stops_it_before_any_change",
+)
+_BARE: Final = f"{_MODULES}/test_node_bare.py"
+BARE: Final = Evidence(
+    "machine-id, the site's CA on it, no member; fixed paths of our roles, no link, no mount",
+    f"{_BARE}::test_another_machine_and_a_member_are_refused",
+)
+BROUGHT: Final = Evidence(
+    "our record names it, apt takes nothing of others with it, no container of others is there",
+    f"{_BARE}::test_what_the_product_brought_goes_and_nothing_of_others",
+)
+FORGOTTEN: Final = Evidence(
+    "our own kubeconfig, once every machine of its cluster was verified bare",
+    "tests/unit/reset/test_reset.py::test_workers_first_then_the_control_plane_and_documents_last",
 )
 WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 

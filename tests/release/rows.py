@@ -130,6 +130,7 @@ ROWS = (
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
         "tests/lab/test_support.py",
+        "tests/lab/test_care.py",
         package=WITH_RUNBOOKS,
     ),
     Row(
@@ -153,6 +154,11 @@ ROWS = (
             "tests/lab/support",
         ),
         figures=True,
+    ),
+    _lab(
+        "reset",
+        "a lab is taken apart, killed, equals what it was before its install, and is installed",
+        "tests/lab/test_reset.py",
     ),
     _lab(
         "connections",
@@ -206,6 +212,11 @@ ROWS = (
         "kernel-nfs",
         "the kernel's own NFS server and client, in a virtual machine",
         "tests/lab/test_kernel_nfs.py",
+    ),
+    _lab(
+        "restore",
+        "etcd of three control planes is destroyed, or one is left: one command, killed at will",
+        "tests/lab/test_restore.py",
     ),
     _lab(
         "three-control-planes",
