@@ -28,11 +28,11 @@ from appliance.adapters.ssh.call import (
     follow,
     last_line,
 )
-from appliance.adapters.ssh.keys import check_private_key, local_fault
-from appliance.adapters.ssh.known_hosts import load, put
 from appliance.adapters.ssh.login_failure import login_failure, told_of_login
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.streaming import Exchange
+from appliance.adapters.ssh.trust.keys import check_private_key, local_fault
+from appliance.adapters.ssh.trust.known_hosts import load, put
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, said_by, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
