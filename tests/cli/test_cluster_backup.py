@@ -15,7 +15,7 @@ from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.model.backup.record import EtcdContent
-from appliance.model.site.backup_settings import Backup
+from appliance.model.site.recovery.backup_settings import Backup
 from tests import samples
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeArchive, FakeClock, FakeRack
