@@ -34,7 +34,6 @@ from tests.cli.question_rack import (
     care_of,
     ends_soon,
     fills_disks,
-    has_a_place,
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
@@ -52,7 +51,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
-from tests.unit.backup.fake_sources import FakeSources
+from tests.unit.backup.fake_sources import FakeSources, has_a_place
 from tests.unit.bmc.fake_bios import MODELS
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
