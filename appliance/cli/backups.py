@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Final
 
-from appliance.errors import ConfigError, NotHealthy
+from appliance.cli.screen.render import show_warnings
+from appliance.errors import ConfigError, NotHealthy, PreflightFailed
+from appliance.model.backup.names import COUNTS, SNAPSHOT, SUFFIX
+from appliance.model.documents.strict_json import Unreadable, read_json
 
 if TYPE_CHECKING:
     from appliance.adapters.backup.sources import NodeSources
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
 
+_MOST_COUNTS_BYTES: Final = 16 << 20
+
 
 def settings_of(site: Site) -> Backup:
     """The section ``backup`` of a site.
@@ -30,7 +35,7 @@ def settings_of(site: Site) -> Backup:
         raise ConfigError(
             f"{site.name}: site.yml says neither who may open a backup, nor where one goes",
             hint="make a key: appliance cluster backup key FILE; then write backup: recipients "
-            "and to; see appliance docs back-up",
+            "and to; see appliance docs back-up-the-appliance",
         )
     return site.settings.backup
 
@@ -62,6 +67,30 @@ def backup_session(
     return replace(session, backup_store=store, backup_sources=sources_of(connected))
 
 
+def ask_for_backup(connected: SiteSession, what: str, *, accepted: bool, dry_run: bool) -> None:
+    """Refuse what may lose data while the site asks for backups and has no fresh one.
+
+    Args:
+        connected: the site.
+        what: what is about to be done.
+        accepted: the operator goes on without one.
+        dry_run: nothing is done, so it is only said.
+
+    Raises:
+        PreflightFailed: there is no fresh one; nothing was changed.
+    """
+    from appliance.workflows.cluster.backups.freshness import require_fresh_backup
+
+    if connected.site.settings.backup is None:
+        return
+    try:
+        require_fresh_backup(connected.site, connected.session(), what)
+    except PreflightFailed as error:
+        if not (accepted or dry_run):
+            raise
+        show_warnings([error.message])
+
+
 @dataclass(frozen=True)
 class Verified:
     """What a check of a backup found.
@@ -90,9 +119,8 @@ def verify(
         NodeUnreachable: no control-plane node restored it.
     """
     from appliance.adapters.backup.age import read_identities
-    from appliance.adapters.backup.reader import check_parts
+    from appliance.adapters.backup.reader import check_parts, read_parts
     from appliance.adapters.backup.store import backup_at
-    from appliance.model.backup.names import SUFFIX
 
     store, name = backup_at(path)
     identities = read_identities(identity) if identity else []
@@ -108,41 +136,89 @@ def verify(
             f"{path}: the file beside it describes another backup than it holds",
             hint="take another one: appliance cluster backup list",
         )
-    told = _restore_etcd(connected, store, name, (identities, manifest), observer)
-    return Verified(sidecar, known, manifest, (told,))
+    trial = _Trial(connected, observer, manifest, name, known)
+    with store.place.open(name + SUFFIX) as stream:
+        read_parts(stream, identities, manifest, trial.take)
+    return Verified(sidecar, known, manifest, trial.told())
 
 
 def _is_known(connected: SiteSession, sha256: str) -> bool:
     return any(sha256 in line for record in connected.journal.read() for line in record.why)
 
 
-def _restore_etcd(
-    connected: SiteSession,
-    store: BackupStore,
-    name: str,
-    opened: tuple[list[Any], Manifest],
-    observer: Observer,
-) -> str:
-    from appliance.adapters.backup.reader import read_parts
-    from appliance.model.backup.names import SNAPSHOT, SUFFIX
-    from appliance.model.backup.record import EtcdContent
+class _Trial:
+    """Restores of what is in a backup, each in a place of its own that goes again."""
 
-    identities, manifest = opened
-    saved = manifest.etcd
-    if saved is None:
-        raise NotHealthy(f"{name}: it holds no snapshot of etcd")
-    node = connected.site.control_plane[0]
-    observer.note(f"{node.name}: restoring the snapshot of etcd in a scratch instance")
-    sources, found = sources_of(connected), list[EtcdContent]()
+    def __init__(
+        self,
+        connected: SiteSession,
+        observer: Observer,
+        manifest: Manifest,
+        name: str,
+        known: bool,
+    ) -> None:
+        self._site = connected.site
+        self._sources = sources_of(connected)
+        self._observer = observer
+        self._manifest = manifest
+        self._name = name
+        self._known = known
+        self._rows: dict[str, dict[str, int]] = {}
+        self._told: list[str] = []
 
-    def take(part: Part, content: IO[bytes]) -> None:
+    def take(self, part: Part, content: IO[bytes]) -> None:
+        """One part of the backup.
+
+        Raises:
+            NotHealthy: what was restored is not what was saved.
+            NodeUnreachable: it was not restored.
+        """
         if part.name == SNAPSHOT:
-            found.append(sources.try_snapshot(node, content, part.size, name))
+            self._etcd(part, content)
+        elif part.name == COUNTS:
+            self._rows = _rows_of(content)
+        elif part.name in self._rows:
+            self._database(part, content)
 
-    with store.place.open(name + SUFFIX) as stream:
-        read_parts(stream, identities, manifest, take)
-    (restored,) = found
-    keys = ("revision", "keys", "digest", "sha256")
-    if [getattr(restored, key) for key in keys] != [getattr(saved, key) for key in keys]:
-        raise NotHealthy(f"{name}: the restored etcd holds something else than was saved")
-    return f"etcd: restored on {node.name}: revision {restored.revision}, {restored.keys} keys"
+    def told(self) -> tuple[str, ...]:
+        """What was restored, in sentences."""
+        if self._rows and not self._known:
+            left = "databases: not restored, because the journal does not know this file"
+            return (*self._told, left)
+        return tuple(self._told)
+
+    def _etcd(self, part: Part, content: IO[bytes]) -> None:
+        node, saved = self._site.control_plane[0], self._manifest.etcd
+        self._observer.note(f"{node.name}: restoring the snapshot of etcd in a scratch instance")
+        found = self._sources.try_snapshot(node, content, part.size, self._name)
+        keys = ("revision", "keys", "digest", "sha256")
+        if any(getattr(found, key) != getattr(saved, key, None) for key in keys):
+            raise NotHealthy(f"{self._name}: the restored etcd holds something else than was saved")
+        told = f"revision {found.revision}, {found.keys} keys"
+        self._told.append(f"etcd: restored on {node.name}: {told}")
+
+    def _database(self, part: Part, content: IO[bytes]) -> None:
+        # Its statements run as the superuser of the server that runs: only what is ours does.
+        if not self._known:
+            return
+        node = self._site.vendor_node
+        self._observer.note(f"{node.name}: restoring {part.name} in a scratch database")
+        rows = self._rows[part.name]
+        tables, count = self._sources.try_dump(node, content, part.size, rows)
+        self._told.append(f"{part.name}: restored: {tables} tables, {count} rows")
+
+
+def _rows_of(content: IO[bytes]) -> dict[str, dict[str, int]]:
+    """Part -> table -> number of its rows.
+
+    Raises:
+        NotHealthy: it is no such list.
+    """
+    try:
+        found = read_json(content.read(_MOST_COUNTS_BYTES + 1), most_bytes=_MOST_COUNTS_BYTES)
+        return {
+            str(one["part"]): {str(table): int(rows) for table, rows in one["rows"].items()}
+            for one in found["databases"].values()
+        }
+    except (Unreadable, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise NotHealthy(f"the list of rows in the backup cannot be read: {error}") from error

@@ -75,7 +75,7 @@ def of_runai(found, _want, data):
 
 def _databases(found, data):
     want = {"kubectl": PROGRAM, "kubeconfig": KUBECONFIG, "deadline_seconds": SECONDS}
-    job, counts = NodeJob("backup-dump", run, python=sys.executable), {}
+    job, counts, files = NodeJob("backup-dump", run, python=sys.executable), {}, []
     for name in dumps.listed(want, job, data):
         path = data / dumps.file_of(name, "database")
         own = None if name == dumps.DATABASE else name
@@ -85,14 +85,17 @@ def _databases(found, data):
             found.lacks("runai/databases", error)
             continue
         part = "runai/databases/" + dumps.file_of(name, "database")[len("database-") :]
-        found.file(part, path)
+        files.append((part, path))
         counts[name] = {"part": part, "rows": rows_of(path)}
     told = dumps.take_globals(want, job, data / "globals.sql")
     if "error" in told:
         found.lacks("runai/globals.sql", told["error"])
     else:
-        found.file("runai/globals.sql", data / "globals.sql")
+        files.append(("runai/globals.sql", data / "globals.sql"))
+    # First, so that whoever reads the dumps knows what should be in them.
     found.text("runai/counts.json", json.dumps({"databases": counts}, sort_keys=True).encode())
+    for part, path in files:
+        found.file(part, path)
 
 
 def _values(found, kubectl):

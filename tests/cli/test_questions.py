@@ -32,6 +32,7 @@ from tests.cli.question_rack import (
     as_it_is,
     can_be_imaged,
     ends_soon,
+    has_a_place,
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
@@ -48,6 +49,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
+from tests.unit.backup.fake_sources import FakeSources
 from tests.unit.bmc.fake_bios import MODELS
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
@@ -58,6 +60,7 @@ ASKED = "and then it asks"
 
 # Command -> its words, what brings it to its question, and whether it is about one machine.
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
+    ("cluster", "backup", "create"): ((), has_a_place, False),
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
     ("cluster", "restore"): (("--survivor", "cp1"), has_lost_its_etcd, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
@@ -127,6 +130,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(
         "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
     )
+    monkeypatch.setattr("appliance.cli.backups.sources_of", lambda _: FakeSources())
     monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
     monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)

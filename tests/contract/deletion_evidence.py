@@ -105,6 +105,15 @@ SOCKET: Final = Evidence("a socket named after a server that ended, an empty fol
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
 PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")
 DIGEST: Final = Evidence("a blob named by 64 hex digits of a manifest of ours, of another size")
+BACKUP: Final = Evidence(
+    "a whole backup: the file beside it is of this site and has its sha256; or a name that this "
+    "machine wrote down before, without a file beside it",
+    "tests/unit/backup/test_backup_create.py::test_one_that_was_changed_is_not_removed",
+)
+GATHERED: Final = Evidence(
+    "a folder of ours with our marker, which nothing holds, and with nothing else in it",
+    f"{_MODULES}/test_backup_folder.py::test_what_no_backup_wrote_stays",
+)
 TRIAL: Final = Evidence(
     "a folder of ours with our marker, which nothing holds, and with nothing else in it",
     f"{_MODULES}/test_etcd_trial.py::test_what_no_trial_wrote_stays",

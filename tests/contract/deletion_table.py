@@ -11,18 +11,31 @@ from typing import Final
 # isort: off
 # fmt: off
 from tests.contract.deletion_evidence import (
-    ARCHIVES, ASIDE, BURN_IN, CACHE, CONTAINER, CREDENTIALS, DELTA, DIGEST, EMPTIED, EVICTION,
-    HALF, HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED, LOCK, MEMBER,
-    MIRROR,
+    ARCHIVES, ASIDE, BACKUP, BURN_IN, CACHE, CONTAINER, CREDENTIALS, DELTA, DIGEST, EMPTIED,
+    EVICTION, GATHERED, HALF, HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED,
+    LOCK, MEMBER, MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
     RACK_RECORD, LEFT_MEDIUM, PINS, RESTORE, ASIDE_FIRST,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
-    UNFINISHED, UNUSED_DOCKER, UPGRADED, WRITE, Places,
+    UNFINISHED, UNUSED_DOCKER, UPGRADED, WORDS, WRITE, Places,
 )
 # fmt: on
 # isort: on
 
 PLACES: Final[Places] = {
+    "appliance/adapters/backup/key_file.py": {"write_key: unlink": UNFINISHED},
+    "appliance/adapters/backup/places.py": {
+        "FolderPlace._give_name: rename": UNFINISHED,
+        "FolderPlace.new: unlink": UNFINISHED,
+        "FolderPlace.remove: unlink": BACKUP,
+    },
+    "appliance/adapters/backup/writer.py": {"new_backup: open w": WORDS},
+    "playbooks/module_utils/appliance_backup_folder.py": {
+        "take_away: rmdir": (GATHERED, 2),
+        "take_away: rmtree": GATHERED,
+        "take_away: unlink": GATHERED,
+        "working_folder: chmod": STATE,
+    },
     "appliance/adapters/control_plane/archive.py": {"module: shell rm -": (TEMPORARY, 2)},
     "appliance/builder/sources/apt/isolated.py": {
         "IsolatedApt._fetch: shutil.move": CACHE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -148,6 +148,39 @@ class NodeSources:
         how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
         with self._nodes.stream_as_root(node, script, [program], **how) as pieces:
             yield NodeStream(node, kinds, pieces)
+
+    def try_dump(
+        self, node: Node, content: IO[bytes], size: int, rows: Mapping[str, int]
+    ) -> tuple[int, int]:
+        """Restore a dump once, in a scratch database of the backend's server.
+
+        Args:
+            node: with kubectl and the cluster's admin.conf.
+            content: the dump; its statements run as the server's superuser, so it has to be ours.
+            size: in bytes.
+            rows: table -> number of its rows.
+
+        Returns:
+            How many tables and rows it has.
+
+        Raises:
+            NodeUnreachable: it does not answer, or the dump was not restored as it was saved.
+        """
+        counts = json.dumps(dict(rows)).encode()
+        want = {"size": size, "rows_bytes": len(counts)}
+        modules = (*MODULES, "appliance_backup_trial", "appliance_backup_database")
+        script, program = module_program(self._python, modules, [json.dumps(want)])
+        given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))
+        how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
+        with self._nodes.stream_as_root(node, script, given, **how) as pieces:
+            line, _ = _first_line(node, pieces)
+        try:
+            found = read_json(line, most_bytes=_MOST_TRIAL_BYTES)
+            return int(found["tables"]), int(found["rows"])
+        except (Unreadable, LookupError, TypeError, ValueError) as error:
+            raise NodeUnreachable(
+                f"{node.name}: it does not say what the dump holds: {error}", deceives=True
+            ) from error
 
     def try_snapshot(self, node: Node, content: IO[bytes], size: int, folder: str) -> EtcdContent:
         """Restore a snapshot of etcd once on a node, in a scratch etcd of its own.

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, StepNotVerified
+from appliance.model.backup.freshness import NEWEST
 from appliance.model.backup.names import backup_id, is_backup_id
 from appliance.model.backup.record import About, Manifest, Sidecar, sidecar_text
 from appliance.model.backup.retention import Keep, superseded
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 COMMAND: Final = "cluster backup create"
 STEP: Final = "backup"
 KEPT: Final = "backup kept"
-# Of the archive, on the control-plane nodes: the newest backup that was checked.
-NEWEST: Final = "backups/newest.json"
 # On this machine: the name of a backup that is being written.
 UNFINISHED: Final = "backups/unfinished.json"
 

@@ -15,10 +15,10 @@ from appliance.adapters.backup.places import FolderPlace
 from appliance.adapters.backup.reader import check_parts
 from appliance.adapters.backup.store import BackupStore
 from appliance.errors import ApplianceError, ClusterError, Refused
+from appliance.model.backup.freshness import NEWEST
 from appliance.model.backup.record import Manifest
 from appliance.model.backup.retention import Keep
 from appliance.workflows.cluster.backup import (
-    NEWEST,
     BackupRequest,
     BackupResult,
     create_backup,

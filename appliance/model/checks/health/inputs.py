@@ -21,6 +21,7 @@ from appliance.model.state.findings import Finding
 from appliance.model.state.nodes.node_state import NodeState, node_states
 
 if TYPE_CHECKING:
+    from appliance.model.backup.freshness import Newest
     from appliance.model.components.runai.backend_certificate import BackendCertificate
     from appliance.model.state.observed import Observed, PodView
 
@@ -37,6 +38,7 @@ class HealthInputs:
         recorded: the nodes of whose maintenance the control-plane nodes keep something.
         login_known: whether the vault holds the password of the backend's first user; None where
             the vault is closed.
+        backup: what is known of the newest backup; None: nobody asked.
     """
 
     desired: Desired
@@ -47,6 +49,7 @@ class HealthInputs:
     clock: float | None = None
     login_known: bool | None = None
     recorded: frozenset[str] | None = None
+    backup: Newest | None = None
 
     @property
     def site(self) -> Site:
