@@ -13,6 +13,7 @@ import click
 
 from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
 from appliance.adapters.local.clock import SystemClock
+from appliance.cli.care import disk_files, seen_by
 from appliance.cli.screen.terminal import print_line
 from appliance.model.state.journal import Run
 
@@ -138,7 +139,7 @@ class Wiring:
             probe_arguments(desired),
             meanwhile=load_library,
             secret=lambda n: secrets().get(n),
-            seen=kept.saw_nodes,
+            seen=seen_by(kept.saw_nodes, disk_files(site).saw_nodes),
         )
         api = KubernetesApi(site, nodes, kept.saw_cluster)
         return cls(site, desired, nodes, api, found, kept)
@@ -195,6 +196,7 @@ class Wiring:
             read_workloads=self._read_workloads,
             read_claimed_volumes=self.read_claimed_volumes,
             keep_handmade=self._keep_handmade,
+            read_disks=disk_files(self.site).read,
             **given,
         )
 

@@ -110,7 +110,9 @@ def health(request: HealthRequest, session: Session) -> HealthResult:
         observed, look = observe(desired.site, session.nodes, session.cluster)
         inputs = inputs_without_pods(desired, observed, session.control_host)
         recorded = recorded_maintenance(session.archive, observed, warnings)
-        inputs = replace(inputs, recorded=recorded, backup=newest_backup(desired.site, session))
+        backup = newest_backup(desired.site, session)
+        disks = session.read_disks()
+        inputs = replace(inputs, recorded=recorded, disks=disks, backup=backup)
         if request.with_pods:
             inputs = replace(inputs, pods=_pods(session, inputs))
         results = judge(inputs, request.stage)

@@ -27,7 +27,6 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.roles import inventory_roles
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan, PlannedStep
-from appliance.workflows.bundle.at_hand import copied_bundle, require_bundle, vouch
 from appliance.workflows.hardware.records import carry_over
 from appliance.workflows.node.baselines import Acceptances, settle, spread
 from appliance.workflows.session.confirmation import (
@@ -40,6 +39,7 @@ from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import Survey, refuse, survey
+from appliance.workflows.site.bundle_at_hand import copied_bundle, require_bundle, vouch
 
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session

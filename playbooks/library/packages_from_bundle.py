@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ansible.module_utils import appliance_brought as brought
 from ansible.module_utils import appliance_packages as packages
 from ansible.module_utils.appliance_job import JobError, NodeJob
 from ansible.module_utils.appliance_programs import run, runner
@@ -96,7 +97,16 @@ def install(module, job, planned):
     configuration = packages.write_configuration(want["source_list"], want["lock_wait_seconds"])
     command = packages.job_command(planned, configuration, want)
     seconds = want["deadline_seconds"]
-    return packages.run_apt(job, command, packages.ENVIRONMENT, seconds, lambda: observe(module))
+    run_one = runner(module)
+    brought.begin(packages.observe(run_one).versions)
+    left = packages.run_apt(job, command, packages.ENVIRONMENT, seconds, lambda: observe(module))
+    remember(run_one, want["packages"])
+    return left
+
+
+def remember(run_one, wanted):
+    """Record what the last run of apt brought; one that was killed is recorded by the next."""
+    brought.end(packages.observe(run_one).versions, brought.index_names(run_one), wanted)
 
 
 def converge(module):
@@ -109,7 +119,11 @@ def converge(module):
     if stale and not module.check_mode:
         packages.remove_stale_policy()
     run_one = runner(module)
+    if not module.check_mode and "pending" in brought.read():
+        remember(run_one, module.params["packages"])
     done = packages.carry_out(module, run_one, planned, lambda: install(module, job, planned))
+    if done["held"] and not module.check_mode:
+        brought.held(done["held"])
     return dict(done, changed=done["changed"] or stale)
 
 
@@ -130,7 +144,7 @@ def main():
     )
     try:
         module.exit_json(**converge(module))
-    except (JobError, packages.PackagesError) as error:
+    except (JobError, packages.PackagesError, ValueError) as error:
         module.fail_json(msg=str(error))
 
 

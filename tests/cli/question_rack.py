@@ -7,21 +7,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from appliance.adapters.backup.age import new_identity
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
+from appliance.model.care.supply import Supply
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.backup_settings import Backup
 from appliance.model.site.imaging_settings import NodeImaging
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault, PodView
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
+from appliance.workflows.care.ports import CarePorts
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli import faked_site
@@ -32,6 +36,7 @@ from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.bmc.fake_accounts import FakeAccounts, FakeBoard, FakeVault, Kills
 from tests.unit.bmc.fake_bios import FakeBiosDriver
+from tests.unit.care.world import World as Cluttered
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.hardware.burning import Burning
@@ -233,6 +238,29 @@ def has_a_role(rack: Rack) -> None:
     rack.cluster = replace(rack.cluster, roles=replace(view, labels=labels))
 
 
+def fills_disks(rack: Rack) -> None:
+    assert care_of(rack).supply.supply(rack.desired.site.services_node, own_registry=True).bundles
+
+
+def care_of(rack: Rack) -> CarePorts:
+    """A services node with a bundle that nothing needs, and an etcd that does not answer."""
+    etcd: Any = SimpleNamespace(spaces=lambda _: ((), ("cp1: etcd does not answer",)))
+    return _Cleaned(rack).ports(etcd)
+
+
+class _Cleaned(Cluttered):
+    """What is there once the rack has carried out its plays."""
+
+    def __init__(self, rack: Rack) -> None:
+        super().__init__(desired=rack.desired)
+        self._rack = rack
+
+    def supply(self, services: Node, *, own_registry: bool) -> Supply:
+        for play in self._rack.plays[len(self.plays) :]:
+            self.play(play, None)
+        return super().supply(services, own_registry=own_registry)
+
+
 def ends_soon(rack: Rack) -> None:
     ends(rack.documents["cp1"], server=5)
 
@@ -385,3 +413,14 @@ class _Installs:
 
 def as_it_is(_rack: Rack) -> None:
     pass
+
+
+def has_the_product(rack: Rack) -> None:
+    """Each machine says what it has, until its play of the reset ended."""
+
+    def said(node: Any, *_words: Any, **_more: Any) -> Answer:
+        plays = [play.limit for play in rack.plays if play.playbook == "node_bare"]
+        found = {"files": [] if (node.name,) in plays else ["/etc/sysctl.d/90-appliance.conf"]}
+        return Answer(0, json.dumps({"format": 1, **found}), "")
+
+    rack.run_as_root = said

@@ -31,13 +31,16 @@ from tests.cli.question_rack import (
     almost_upgraded,
     as_it_is,
     can_be_imaged,
+    care_of,
     ends_soon,
+    fills_disks,
     has_a_place,
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
     has_lost_its_etcd,
     has_the_factorys_password,
+    has_the_product,
     in_maintenance,
     is_empty,
     is_off,
@@ -63,6 +66,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("cluster", "backup", "create"): ((), has_a_place, False),
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
     ("cluster", "restore"): (("--survivor", "cp1"), has_lost_its_etcd, False),
+    ("cluster", "cleanup"): ((), fills_disks, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
     ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
     ("hardware", "bios", "set"): (
@@ -92,6 +96,7 @@ QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], 
     ("node", "role", "set"): (("w2", "--role", "gpu"), as_it_is, False),
     ("rack", "down"): ((), all_may_go, False),
     ("rack", "up"): ((), all_may_go, False),
+    ("reset",): (("--wipe", "rack"), has_the_product, False),
     ("runai", "access", "enable"): ((), as_it_is, False),
     ("runai", "cli", "install"): (("--user", "ada", "--nodes", "w2"), loose, False),
     ("runai", "upgrade"): (("README.md",), has_an_older_runai, False),
@@ -131,6 +136,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
     )
     monkeypatch.setattr("appliance.cli.backups.sources_of", lambda _: FakeSources())
+    monkeypatch.setattr("appliance.cli.care.care_ports", lambda _: care_of(found))
     monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
     monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)

@@ -89,6 +89,10 @@ PINS: Final = Evidence(
     "our own pins of a discovery, once the site has every one of its keys",
     "tests/cli/test_site_discover.py::test_a_changed_certificate_is_refused_by_the_second_run",
 )
+VAULT_COPY: Final = Evidence(
+    "our own encrypted copy of an earlier vault, by its name's form, once fifty newer ones exist",
+    "tests/unit/bmc/test_vault_change.py::test_old_copies_make_room_and_other_files_stay",
+)
 LEFT_MEDIUM: Final = Evidence(
     "a folder of media that a killed run left; the site's lock is held, so no other run is at work",
     "tests/unit/imaging/test_server.py::test_what_a_killed_run_left_is_removed",
@@ -101,6 +105,16 @@ SERVED: Final = Evidence(
     "the manifest named by its own digest lists it, and another verified bundle is served",
     "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
 )
+NEEDLESS_IMAGE: Final = Evidence(
+    "an earlier bundle lists this name with this digest, the site's registry, and no container",
+    f"{_MODULES}/test_runtime_images.py::"
+    "test_only_what_is_asked_with_its_digest_and_is_not_in_use_goes",
+)
+OLD_RUN: Final = Evidence(
+    "named by the id of a run, below the site's own state, with nothing but what a run writes",
+    "tests/unit/care/test_records.py::test_only_the_folder_of_a_run_is_removed",
+)
+READ_ONLY: Final = Evidence("a drop-in of our name below /run, which the same unit wrote")
 SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
 PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")

@@ -15,7 +15,8 @@ from tests.contract.deletion_evidence import (
     EVICTION, GATHERED, HALF, HELM, IMAGING, JOINED, KEPT, LABEL, LAUNCHER, LEFTOVERS, LINK, LISTED,
     LOCK, MEMBER, MIRROR,
     MOUNT, NGINX, NODE_AND_TOKEN, NODE_OBJECT, NOTE, OPERANDS, OUR_LOGIN, PLACED, POLICY, PROOF,
-    RACK_RECORD, LEFT_MEDIUM, PINS, RESTORE, ASIDE_FIRST,
+    NEEDLESS_IMAGE, OLD_RUN, READ_ONLY,
+    RACK_RECORD, LEFT_MEDIUM, PINS, VAULT_COPY, RESTORE, ASIDE_FIRST,
     PROVEN, QUORUM, ROLE, SEED, SERVED, SHA, SOCKET, STANDIN, STATE, TEMPORARY, TRIAL,
     UNFINISHED, UNUSED_DOCKER, UPGRADED, WORDS, WRITE, Places,
 )
@@ -35,6 +36,10 @@ PLACES: Final[Places] = {
         "take_away: rmtree": GATHERED,
         "take_away: unlink": GATHERED,
         "working_folder: chmod": STATE,
+    },
+    "appliance/adapters/care/runs.py": {
+        "RunFiles.remove_facts: unlink": STATE,
+        "RunFiles.remove_run: rmtree": OLD_RUN,
     },
     "appliance/adapters/control_plane/archive.py": {"module: shell rm -": (TEMPORARY, 2)},
     "appliance/builder/sources/apt/isolated.py": {
@@ -79,6 +84,7 @@ PLACES: Final[Places] = {
         "remaster: write_text": IMAGING,
     },
     "appliance/adapters/imaging/notes.py": {"NoteFiles.drop: unlink": NOTE},
+    "appliance/adapters/site/vault_files.py": {"keep_copy: unlink": VAULT_COPY},
     "appliance/adapters/local/discovery_pins.py": {"SitePins.forget: unlink": PINS},
     "appliance/adapters/local/rack_record.py": {"RackFile.drop: unlink": RACK_RECORD},
     "appliance/adapters/imaging/serving.py": {
@@ -388,6 +394,11 @@ PLACES: Final[Places] = {
         "Evidence.end: unlink": STATE,
     },
     "roles/node_reset/tasks/reset.yml": {"- reset": MEMBER},
+    "playbooks/module_utils/appliance_node_images.py": {
+        "Containerd.remove: argv rm": (NEEDLESS_IMAGE, 2),
+        "Docker.remove: argv rm": (NEEDLESS_IMAGE, 2),
+    },
+    "roles/container_registry/library/registry_clean.py": {"module: shell rm -": READ_ONLY},
     "roles/registry_trust/library/registry_login.py": {
         "settle: unlink": OUR_LOGIN,
         "note: unlink": OUR_LOGIN,

@@ -32,6 +32,8 @@ RECORDS = {
     "appliance/workflows/hardware/burn_in.py": "when a burn-in was collected",
     "appliance/adapters/support/archive.py": "the time of a file in an archive",
     "appliance/workflows/horizon.py": "a certificate's days",
+    "appliance/workflows/care/look.py": "how old the folder of a run is",
+    "playbooks/module_utils/appliance_supply.py": "whether an image was pushed a moment ago",
     "appliance/workflows/support/bundle.py": "which logs are of the time that was asked for",
     "appliance/workflows/cluster/restore.py": "how old a backup is, and the name of a restore",
     "appliance/workflows/cluster/upgrade_run.py": "since when an upgrade is under way",

@@ -15,7 +15,7 @@ from tests.contract import tree
 # The vocabulary of the design: nouns with their verbs, and the commands of every day.
 DAILY = {
     *("install", "plan", "status", "history", "health", "horizon"),
-    *("kubeconfig", "docs", "completion"),
+    *("kubeconfig", "docs", "completion", "reset"),
 }
 VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt", "packages"},
@@ -28,7 +28,7 @@ VERBS = {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
         "ssh", "logs", "patch", "power",
     },
-    "cluster": {"upgrade", "backup", "restore", "certificates"},
+    "cluster": {"cleanup", "upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
     "gpu": {"upgrade", "top"},
     "rack": {"down", "up"},
@@ -47,8 +47,8 @@ CHANGING = {
     ("cluster", "restore"), ("cluster", "upgrade"), ("self", "upgrade"),
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
     ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
-    ("node", "image"), ("rack", "down"), ("rack", "up"), ("hardware", "bios", "set"),
-    ("hardware", "bmc-password"), ("hardware", "burn-in"),
+    ("node", "image"), ("reset",), ("rack", "down"), ("rack", "up"), ("hardware", "bios", "set"),
+    ("hardware", "bmc-password"), ("hardware", "burn-in"), ("cluster", "cleanup"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

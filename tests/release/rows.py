@@ -128,6 +128,7 @@ ROWS = (
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
         "tests/lab/test_support.py",
+        "tests/lab/test_care.py",
         package=WITH_RUNBOOKS,
     ),
     Row(
@@ -151,6 +152,11 @@ ROWS = (
             "tests/lab/support",
         ),
         figures=True,
+    ),
+    _lab(
+        "reset",
+        "a lab is taken apart, killed, equals what it was before its install, and is installed",
+        "tests/lab/test_reset.py",
     ),
     _lab(
         "connections",

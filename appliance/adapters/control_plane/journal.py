@@ -29,6 +29,8 @@ _OLD_INDEXES: Final = ("index.sqlite", "index.sqlite-journal", "index.sqlite-wal
 _MOST_BYTES: Final = 8 << 20
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LONGEST_LINE: Final = 1000
+# The last step of the command of that name.
+RESET: Final = "reset"
 # The fields of a record that may have several lines.
 _SENTENCES: Final = frozenset({"why", "error"})
 
@@ -157,7 +159,9 @@ def journal_of(site_directory: Path) -> FileJournal:
 
 
 def founded(site_directory: Path) -> str:
-    """The evidence in a site's state that it had a cluster, in words; empty without evidence.
+    """The evidence in a site's state that it has a cluster, in words; empty without evidence.
+
+    A cluster that ``reset`` took apart is none.
 
     Unreadable state is no evidence: changing commands refuse it separately.
     """
@@ -165,10 +169,14 @@ def founded(site_directory: Path) -> str:
     with suppress(OSError):
         if kubeconfig.is_file():
             return f"{kubeconfig} is its kubeconfig"
-        verified = (
-            record for record in FileJournal(site_directory / JOURNAL).read() if _made(record)
-        )
-        if first := next(verified, None):
+        first: Record | None = None
+        for record in FileJournal(site_directory / JOURNAL).read():
+            if _made(record):
+                first = first or record
+            elif record.step == RESET and record.outcome == "verified":
+                # The appliance was taken apart on purpose.
+                first = None
+        if first:
             return f"its journal has the verified step {first.step}, {first.started}"
     return ""
 

@@ -242,13 +242,22 @@ class SshNodes:
     ) -> Answer:
         """The content of a file, through sudo if the login user cannot read it.
 
+        A broken connection is made once more: other calls share it, and each may end it by its
+        own deadline.
+
         Raises:
             NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
             ConfigError: the vault lacks the password that sudo asks for.
         """
         program = "cat" if most_bytes is None else f"head -c {most_bytes}"
         command = self._become.command(f"exec {program} {path}", enough=f"[ -r {path} ]")
-        return self.run(node, command, stdin=self._become.stdin(b""), timeout=timeout)
+        stdin = self._become.stdin(b"")
+        try:
+            return self.run(node, command, stdin=stdin, timeout=timeout)
+        except NodeUnreachable as error:
+            if isinstance(error.__cause__, CallFailed) or not error.logged_in:
+                raise
+        return self.run(node, command, stdin=stdin, timeout=timeout)
 
     @contextmanager
     def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:

@@ -25,6 +25,15 @@ NODE_RESET = Step(
     None,
     command="node_remove",
 )
+# Its workflow decides in which order, and verifies each.
+NODE_BARE = Step(
+    "node_bare",
+    "nothing that the product put there is on the node",
+    all_but_jumpboxes,
+    None,
+    command="reset",
+    disturbs="Docker or containerd, the registry, the mirror and shared storage end on the node",
+)
 # One control-plane node after the other; its workflow verifies each.
 KUBERNETES_CERTIFICATES = Step(
     "kubernetes_certificates",
@@ -81,6 +90,15 @@ DOCKER_REMOVAL = Step(
     None,
     command=UPGRADE,
 )
+# Its workflow decides what goes, and looks again afterwards.
+CLEANUP = Step(
+    "cleanup",
+    "registry, mirror and nodes hold nothing of bundles that nothing needs",
+    all_but_jumpboxes,
+    None,
+    command="cluster cleanup",
+    disturbs="the registry takes no pushes while it frees blobs, minutes at most; pulls go on",
+)
 # Its workflow decides which nodes, and verifies each.
 KUBERNETES_UPGRADE = Step(
     "kubernetes_upgrade",
@@ -127,6 +145,7 @@ STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
     NODE_RESET,
+    NODE_BARE,
     KUBERNETES_CERTIFICATES,
     RUNAI_BACKUP,
     RUNAI_PREPARE,
@@ -135,6 +154,7 @@ STEPS: tuple[Step, ...] = (
     KUBERNETES_IMAGES,
     KUBERNETES_RUNTIME,
     DOCKER_REMOVAL,
+    CLEANUP,
     KUBERNETES_UPGRADE,
     NODE_PATCH,
     GPU_UPGRADE,

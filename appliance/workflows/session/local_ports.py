@@ -16,9 +16,10 @@ if TYPE_CHECKING:
         MissingPrograms,
     )
     from appliance.model.plan.rack.mark import RackMark
+    from appliance.model.plan.reset.remains import Remains
     from appliance.model.site.authority import Authority
     from appliance.model.site.files.diagnostics import SiteFault
-    from appliance.model.site.settings import Site
+    from appliance.model.site.settings import Node, Site
     from appliance.model.state.journal import MergeResult, Record
 
 
@@ -83,6 +84,13 @@ class RackRecord(Protocol):
 
     def drop(self) -> None:
         """Remove it; none is no error."""
+
+
+class Remaining(Protocol):
+    """What machines still have of the product."""
+
+    def read(self, nodes: Sequence[Node]) -> Mapping[str, Remains | str]:
+        """Node -> what it has, or why it did not say; nothing is changed."""
 
 
 class SiteFolder(Protocol):

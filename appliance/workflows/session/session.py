@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
+    from appliance.model.state.facts.disk_history import DiskHistory
+    from appliance.workflows.care.ports import CarePorts
     from appliance.workflows.cluster.backups.ports import Sources, Store
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
         Documents,
         RackRecord,
         Records,
+        Remaining,
     )
     from appliance.workflows.session.ports import (
         Archive,
@@ -110,6 +113,10 @@ class Session:
         contact: the first login to an installed server.
         notes: of servers that are being installed, on this machine.
         rack_record: what this machine knows of a rack that was taken down.
+        remains: what machines still have of the product.
+        forget_cluster: removes the kubeconfig of a cluster that is gone from this machine.
+        care: what fills disks, and its removal.
+        read_disks: how full the disks of nodes were at earlier looks, by the node's name.
         backup_store: the backups of one place.
         backup_sources: what nodes and this machine give to a backup.
     """
@@ -155,5 +162,9 @@ class Session:
     contact: FirstContact = field(default=_missing("contact"), repr=False)
     notes: Notes = field(default=_missing("notes"), repr=False)
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
+    remains: Remaining = field(default=_missing("remains"), repr=False)
+    forget_cluster: Callable[[], None] = field(default=_missing("forget_cluster"), repr=False)
+    care: CarePorts = field(default=_missing("care"), repr=False)
+    read_disks: Callable[[], Mapping[str, DiskHistory]] = dict
     backup_store: Store = field(default=_missing("backup_store"), repr=False)
     backup_sources: Sources = field(default=_missing("backup_sources"), repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 
+from ansible.module_utils import appliance_brought as brought
 from ansible.module_utils import appliance_packages as packages
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_changes import SettingsError, settle
@@ -47,7 +48,8 @@ def bring(host, want):
         if not host.check_mode:
             try:
                 packages.hold(host.run, loose, want["lock_wait_seconds"])
-            except packages.PackagesError as error:
+                brought.held(loose)
+            except (packages.PackagesError, ValueError) as error:
                 raise SettingsError(str(error)) from error
 
 

@@ -51,6 +51,7 @@ options:
     default: [kubelet.service]}
   homes: {description: Login users whose ~/.kube/config is removed, type: list, elements: str,
     default: []}
+  snapshots_kept: {description: Whether snapshots of etcd stay, type: bool, default: false}
   root: {description: The folder used as /, type: path, default: /}
 author: [Hyperscalers]
 """
@@ -352,6 +353,7 @@ def main():
             **ARGUMENTS,
             "units": {"type": "list", "elements": "str", "default": ["kubelet.service"]},
             "homes": {"type": "list", "elements": "str", "default": []},
+            "snapshots_kept": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -372,7 +374,8 @@ def main():
         traces.firewall(act)
         traces.credentials(want["homes"], want["api_hosts"], act)
         traces.served(act)
-        traces.snapshots(act)
+        if not want["snapshots_kept"]:
+            traces.snapshots(act)
         traces.folders(act)
         if act:
             evidence.end()

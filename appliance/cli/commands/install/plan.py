@@ -58,7 +58,7 @@ def plan(
 
     Example: appliance plan --site inventories/rack7
     """
-    from appliance.workflows.bundle.at_hand import is_bundle_copied
+    from appliance.workflows.site.bundle_at_hand import is_bundle_copied
 
     connected = app.connect(site, bundle, reads_vendor_bundle=True)
     survey = connected.survey(scope_of(connected.site, nodes, only, until, again=again))

@@ -189,4 +189,5 @@ def _plain(done: RunaiUpgradeResult) -> dict[str, Any]:
         "volumes": [volume._asdict() for volume in plan.volumes],
         "values": list(done.differences),
         "done": done.done,
+        "named": done.named,
     }

@@ -12,7 +12,15 @@ from typing import Final, Literal
 
 from appliance.model.checks import engine
 from appliance.model.checks.engine import failed_checks, run_all
-from appliance.model.checks.health import backups, clocks, cluster, login, names, nodes
+from appliance.model.checks.health import (
+    backups,
+    clocks,
+    cluster,
+    disks,
+    login,
+    names,
+    nodes,
+)
 from appliance.model.checks.health.cluster import FITTING
 from appliance.model.checks.health.inputs import (
     CLUSTER,
@@ -124,6 +132,9 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
     ),
     HealthCheck(
         "registry", nodes.registry, AFTER, "every node can pull the images", needs=(MEMBERS,)
+    ),
+    HealthCheck(
+        "disks", disks.disks, AFTER, "no disk is nearly full, or will be soon", needs=(MEMBERS,)
     ),
     HealthCheck("pod_guard", nodes.pods_kept_away, AFTER, "pods cannot reach storage or registry"),
     HealthCheck(

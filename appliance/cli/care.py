@@ -1,0 +1,51 @@
+"""The adapters of ``cluster cleanup`` and of the forecast of disks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from appliance.adapters.care.disks import DiskFiles
+    from appliance.cli.wiring import Wiring
+    from appliance.model.site.settings import Site
+    from appliance.model.state.observed import Look
+    from appliance.workflows.care.ports import CarePorts
+
+
+def disk_files(site: Site) -> DiskFiles:
+    """How full the disks of a site's nodes were."""
+    from appliance.adapters.care.disks import DiskFiles
+
+    return DiskFiles(site.state_directory, [node.name for node in site.nodes])
+
+
+def seen_by(*watchers: Callable[[Look], None]) -> Callable[[Look], None]:
+    """Tells each of them of a look, in this order."""
+
+    def saw(look: Look) -> None:
+        for watcher in watchers:
+            watcher(look)
+
+    return saw
+
+
+def care_ports(connected: Wiring) -> CarePorts:
+    """The ports of one site; nothing is connected to here."""
+    from appliance.adapters.care.backups import releases_of_backups
+    from appliance.adapters.care.etcd import EtcdCare
+    from appliance.adapters.care.runs import RunFiles
+    from appliance.adapters.care.supply import SiteSupply
+    from appliance.adapters.kubernetes.pod_images import read_pod_images
+    from appliance.workflows.care.ports import CarePorts
+
+    site, python = connected.site, connected.site.settings.ssh.python
+    backup = getattr(site.settings, "backup", None)
+    return CarePorts(
+        etcd=EtcdCare(connected.nodes, python),
+        supply=SiteSupply(connected.nodes, python),
+        runs=RunFiles(site.state_directory),
+        pod_images=partial(read_pod_images, connected.cluster),
+        backup_releases=partial(releases_of_backups, str(backup.to) if backup else ""),
+    )

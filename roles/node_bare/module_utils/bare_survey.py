@@ -1,0 +1,368 @@
+"""What this product left on a machine: what a reset takes away, what stays, which data.
+
+The role's module uses it, and the tool runs this file by itself over SSH, for the forecast and as
+the evidence of the end. So it imports nothing of ours.
+
+Python 3.8, standard library. What must not be here: any change.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+HOME, ETC = "var/lib/appliance", "etc/appliance"
+CA = ETC + "/ca.crt"
+RECORD = HOME + "/packages.json"
+# Documents and lock of the site: they go last, on every control-plane node.
+LAST = ("archive", "lock")
+SHARED = "shared storage: volumes, Run:ai's database"
+# In HOME; each holds what no install makes again.
+DATA = (("etcd-snapshots", "snapshots of etcd"), ("backup", "backups"), ("backups", "backups"))
+DUMPS = HOME + "/runai"
+DUMP = "before-*"
+EXPORT_MARK, EXPORT_MARKER = HOME + "/nfs-export.json", "appliance-export.json"
+ID = re.compile(r"[0-9a-f]{32}\Z")
+SMALL = 1 << 20
+# Fixed paths that roles of ours write; in folders of others the name says whose it is.
+FILES = (
+    "etc/apt/apt.conf.d/52appliance-unattended-upgrades",
+    "etc/apt/apt.conf.d/90appliance",
+    "etc/crictl.yaml",
+    "etc/dnsmasq.d/appliance.conf",
+    "etc/exports.d/appliance.exports",
+    "etc/keepalived/runai-address.conf",
+    "etc/modules-load.d/appliance.conf",
+    "etc/nginx/conf.d/appliance.conf",
+    "etc/sysctl.d/90-appliance.conf",
+    "etc/systemd/system/appliance-runai-address.service",
+    "etc/systemd/system/docker-registry-tls.service",
+    "etc/systemd/system/docker-registry.service.d/appliance.conf",
+    "etc/systemd/system/kubelet.service",
+    "etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
+    "etc/systemd/system/kubelet.service.d/20-pod-guard.conf",
+    "etc/systemd/system/nfs-server.service.d/appliance.conf",
+    "etc/systemd/system/pod-guard.service",
+    "opt/bin/flanneld",
+    "usr/local/bin/crictl",
+    "usr/local/bin/helm",
+    "usr/local/bin/kubeadm",
+    "usr/local/bin/kubectl",
+    "usr/local/bin/kubelet",
+    "usr/local/sbin/appliance-pod-guard",
+)
+# Of containernetworking/plugins, and flannel's.
+PLUGINS = (
+    *("bandwidth", "bridge", "dhcp", "dummy", "firewall", "flannel", "host-device", "host-local"),
+    *("ipvlan", "loopback", "macvlan", "portmap", "ptp", "sbr", "static", "tap", "tuning", "vlan"),
+    "vrf",
+)
+PLUGIN_DIR = "opt/cni/bin"
+# Removed where they are empty afterwards.
+FOLDERS = (
+    "etc/systemd/system/docker-registry.service.d",
+    "etc/systemd/system/kubelet.service.d",
+    "etc/systemd/system/nfs-server.service.d",
+    PLUGIN_DIR,
+    "opt/cni/net.d",
+    "opt/cni",
+    "etc/cni/net.d",
+    "etc/cni",
+    "etc/kubernetes",
+    "etc/exports.d",
+)
+UNITS = (
+    *("kubelet.service", "pod-guard.service", "appliance-runai-address.service"),
+    "docker-registry-tls.service",
+)
+# What a package of ours alone could have put there: it goes once the package is purged.
+OF_PACKAGES = {
+    "chrony": ("etc/chrony", "etc/default/chrony", "var/lib/chrony"),
+    "containerd": ("etc/containerd", "var/lib/containerd", "opt/containerd"),
+    "containerd.io": ("etc/containerd", "var/lib/containerd", "opt/containerd"),
+    "dnsmasq": ("etc/default/dnsmasq", "etc/dnsmasq.d"),
+    "docker-ce": ("etc/docker", "var/lib/docker", "var/lib/dockershim"),
+    "docker-registry": ("etc/docker/registry", "var/lib/docker-registry"),
+    "docker.io": ("etc/docker", "var/lib/docker", "var/lib/dockershim"),
+    "haproxy": ("etc/haproxy", "var/lib/haproxy"),
+    "keepalived": ("etc/keepalived",),
+    "nfs-ganesha": ("etc/ganesha", "var/lib/nfs/ganesha"),
+    "nginx": ("etc/nginx",),
+}
+RUNTIMES = ("docker.io", "docker-ce", "containerd", "containerd.io")
+# As node remove leaves them: the driver, what it is built with, and what gives GPUs to containers.
+DRIVER = ("*nvidia*", "cuda*", "libcuda*", "dkms", "linux-*", "datacenter-gpu-manager*")
+SWAP = "# appliance: no swap: "
+COPIES = ("fstab.appliance-", "hosts.appliance-")
+HOSTS = ("# BEGIN appliance", "# END appliance")
+GUARD = re.compile(r"\A[a-z0-9][a-z0-9+.-]*\Z")
+TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
+SECONDS = 60
+
+
+def run(argv):
+    """Return (rc, stdout, stderr) of a program that ends within a minute."""
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 127, "", str(error)
+    return (
+        done.returncode,
+        done.stdout.decode("utf-8", "replace"),
+        done.stderr.decode("utf-8", "replace"),
+    )
+
+
+def small_text(path):
+    """Return the text of a regular file of at most a megabyte, None without one; no link."""
+    try:
+        handle = os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        return stream.read(SMALL).decode("utf-8", "replace")
+
+
+def names_in(folder):
+    """Return the names in a folder that is no link, sorted; none without one."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir())
+
+
+def is_there(path):
+    """Return whether there is anything of that name, a broken link included."""
+    return os.path.lexists(str(path))
+
+
+class Survey:
+    """What is on this machine.
+
+    Args:
+        root: the folder used as /.
+        run: callable(argv) -> (rc, stdout, stderr).
+        which: finds a program.
+        export: the exported folder of shared storage that this node serves; empty for none.
+    """
+
+    def __init__(self, root="/", run=run, which=shutil.which, export=""):
+        self.root, self.run, self._which = Path(root), run, which
+        self._export = export.lstrip("/")
+        self.record, self.fault = self._recorded()
+        self.installed = self._installed()
+        why = self.others_containers()
+        there = [name for name in RUNTIMES if name in self.installed]
+        self.blocked = dict.fromkeys(there, why) if why else {}
+
+    def _recorded(self):
+        text = small_text(self.root / RECORD)
+        if text is None:
+            return {}, ""
+        try:
+            found = json.loads(text)
+            lists = [found.get(key, []) for key in ("brought", "instead", "held", "replaced")]
+            fits = all(isinstance(n, str) and GUARD.match(n) for one in lists for n in one)
+        except (ValueError, AttributeError, TypeError, RecursionError):
+            fits = False
+        return (found, "") if fits else ({}, "/%s is not readable" % RECORD)
+
+    def _installed(self):
+        rc, out, _ = self.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\\n"])
+        rows = [line.split() for line in out.splitlines()] if rc in (0, 1) else []
+        return {row[0]: row[1] for row in rows if len(row) == 2 and row[1][1:2] not in ("n", "")}
+
+    def brought(self):
+        """Return the packages of ours that are to go: no driver, no replacement of others."""
+        names = set(self.record.get("brought", ())) - set(self.record.get("instead", ()))
+        return sorted(n for n in names if not any(fnmatch.fnmatchcase(n, p) for p in DRIVER))
+
+    def packages(self):
+        """Return those that are still installed, or left their configuration."""
+        found = [n for n in self.brought() if n in self.installed]
+        if not self.blocked:
+            return found
+        return [n for n in found if n not in self.blocked and n != "runc"]
+
+    def others_containers(self):
+        """Return which containers or volumes are no pod's, in words; empty where there are none."""
+        data = self.root / "var/lib/docker"
+        for name, what in (("containers", "containers"), ("volumes", "volumes")):
+            found = [n for n in names_in(data / name) if (data / name / n).is_dir()]
+            if found:
+                return "%d %s are in /var/lib/docker/%s" % (len(found), what, name)
+        tasks = self.root / "run/containerd/io.containerd.runtime.v2.task"
+        for space in names_in(tasks):
+            if names_in(tasks / space):
+                return "containers of containerd's namespace %s run" % space[:40]
+        return ""
+
+    def of_packages(self):
+        """Return paths of packages that are purged already."""
+        stays = set(self.installed) | set(self.blocked)
+        kept = {path for name in stays for path in OF_PACKAGES.get(name, ())}
+        found = [
+            path
+            for name in self.brought()
+            if name not in stays
+            for path in OF_PACKAGES.get(name, ())
+            if path not in kept
+            and self.is_filled(path)
+            and not any(other.startswith(path + "/") for other in kept)
+        ]
+        return list(dict.fromkeys(found))
+
+    def is_filled(self, name):
+        """Return whether there is a file, or a folder with something in it."""
+        path = self.root / name
+        if path.is_dir() and not path.is_symlink():
+            return bool(names_in(path)) or not os.path.ismount(str(path))
+        return is_there(path)
+
+    def files(self):
+        """Return the files of ours that are there, and programs that no package has."""
+        found = [*FILES, *("%s/%s" % (PLUGIN_DIR, name) for name in PLUGINS)]
+        return [name for name in found if is_there(self.root / name)]
+
+    def lines(self):
+        """Return the files in which lines of ours are."""
+        hosts = small_text(self.root / "etc/hosts") or ""
+        fstab = small_text(self.root / "etc/fstab") or ""
+        block = all(mark in hosts.splitlines() for mark in HOSTS)
+        swap = any(line.startswith(SWAP) for line in fstab.splitlines())
+        return [n for n, found in (("etc/hosts", block), ("etc/fstab", swap)) if found]
+
+    def data(self):
+        """Return [(path, what)] of what no install makes again, as far as it is there."""
+        found = [
+            ("%s/%s" % (HOME, name), what)
+            for name, what in DATA
+            if names_in(self.root / HOME / name)
+        ]
+        dumps = [n for n in names_in(self.root / DUMPS) if fnmatch.fnmatchcase(n, DUMP)]
+        found += [("%s/%s" % (DUMPS, n), "dump of Run:ai's database") for n in dumps]
+        if self._export and self.is_our_export():
+            found.append((self._export, SHARED))
+        return found
+
+    def newest_backup(self):
+        """Return [path, epoch seconds] of the newest backup, snapshot or dump; None for none."""
+        found = []
+        for name, what in self.data():
+            folder = self.root / name
+            inside = [name + "/" + n for n in names_in(folder)] if what != SHARED else []
+            found += [(int((self.root / n).lstat().st_mtime), "/" + n) for n in inside]
+        return [max(found)[1], max(0, max(found)[0])] if found else None
+
+    def is_our_export(self):
+        """Return whether the exported folder has the id that this node wrote down."""
+        folder = self.root / self._export
+        if folder.is_symlink() or not folder.is_dir():
+            return False
+        ids = []
+        for path in (self.root / EXPORT_MARK, folder / EXPORT_MARKER):
+            try:
+                found = json.loads(small_text(path) or "")
+                ids.append(found["id"])
+            except (ValueError, KeyError, TypeError, RecursionError):
+                return False
+        return ids[0] == ids[1] and isinstance(ids[0], str) and bool(ID.match(ids[0]))
+
+    def own(self):
+        """Return what is in our two folders, but for data, documents, lock, and the evidence."""
+        spared = {*(HOME + "/" + name for name in LAST), RECORD, CA}
+        data = [path for path, _ in self.data()]
+        if self._export in data:
+            # A folder that is exported again has to be the same.
+            spared.add(EXPORT_MARK)
+        found = []
+        for folder in (HOME, ETC):
+            for name in names_in(self.root / folder):
+                path = "%s/%s" % (folder, name)
+                if path not in spared and path not in data:
+                    found += self._beside(path, data)
+        return found
+
+    def _beside(self, path, data):
+        inside = [one for one in data if one.startswith(path + "/")]
+        if not inside:
+            return [path]
+        return [
+            "%s/%s" % (path, name)
+            for name in names_in(self.root / path)
+            if "%s/%s" % (path, name) not in inside
+        ]
+
+    def evidence(self):
+        """Return the record of packages and the CA: they go last, and stay beside what stays."""
+        return (
+            []
+            if self.blocked or self.data()
+            else [n for n in (RECORD, CA) if is_there(self.root / n)]
+        )
+
+    def last(self):
+        """Return the documents and the lock of the site, where they are."""
+        found = ["%s/%s" % (HOME, name) for name in LAST]
+        return [name for name in found if is_there(self.root / name)]
+
+    def ca_sha256(self):
+        """Return the digest of the site's CA on this machine, as PEM; empty without one."""
+        text = small_text(self.root / CA)
+        return hashlib.sha256("".join(text.split()).encode()).hexdigest() if text else ""
+
+    def stays(self):
+        """Return [(what, why)] of what a reset leaves."""
+        found = [(n, why) for n, why in sorted(self.blocked.items()) if n in self.installed]
+        brought, instead = set(self.record.get("brought", ())), self.record.get("instead", ())
+        there = brought & set(self.installed)
+        driver = sorted(n for n in there if any(fnmatch.fnmatchcase(n, p) for p in DRIVER))
+        if driver:
+            found.append((", ".join(driver[:4]), "the GPU driver stays, as after node remove"))
+        gone = ", ".join(self.record.get("replaced", ())) or "another package"
+        place = "it took the place of %s" % gone
+        found += [(name, place) for name in instead if name in self.installed]
+        if not self.record and is_there(self.root / CA):
+            why = self.fault or "an earlier version installed them, and recorded none"
+            found.append(("packages", why))
+        users = ("usr/local/bin/runai", "etc/bash_completion.d/runai")
+        there = [name for name in users if is_there(self.root / name)]
+        found += [("/" + name, "Run:ai's program for users") for name in there]
+        copies = [n for n in names_in(self.root / "etc") if n.startswith(COPIES)]
+        return found + [("/etc/" + name, "a copy of before the install") for name in copies]
+
+    def document(self):
+        """Return all of it as plain data."""
+        packages = self.packages()
+        return {
+            "format": 1,
+            "packages": packages,
+            "held": self.held(),
+            "files": ["/" + n for n in [*self.files(), *self.lines(), *self.of_packages()]],
+            "own": ["/" + n for n in [*self.own(), *self.evidence()]],
+            "last": ["/" + n for n in self.last()],
+            "data": [["/" + path, what] for path, what in self.data()],
+            "stays": [list(one) for one in self.stays()],
+            "newest_backup": self.newest_backup(),
+            "ca_sha256": self.ca_sha256(),
+        }
+
+    def held(self):
+        """Return the packages on hold by us."""
+        ours = self.record.get("held", ())
+        return sorted(n for n in ours if self.installed.get(n, "").startswith("h"))
+
+
+if __name__ == "__main__":
+    print(json.dumps(Survey(export=sys.argv[1] if len(sys.argv) > 1 else "").document()))  # noqa: T201
