@@ -199,6 +199,19 @@ UNUSED_DOCKER: Final = Evidence(
     "the kubelet is on containerd; Docker is stopped and disabled, without container or volume",
     f"{_MODULES}/test_docker_removed.py::test_what_others_may_need_stops_it_before_any_change",
 )
+_BARE: Final = f"{_MODULES}/test_node_bare.py"
+BARE: Final = Evidence(
+    "machine-id, the site's CA on it, no member; fixed paths of our roles, no link, no mount",
+    f"{_BARE}::test_another_machine_and_a_member_are_refused",
+)
+BROUGHT: Final = Evidence(
+    "our record names it, apt takes nothing of others with it, no container of others is there",
+    f"{_BARE}::test_what_the_product_brought_goes_and_nothing_of_others",
+)
+FORGOTTEN: Final = Evidence(
+    "our own kubeconfig, once every machine of its cluster was verified bare",
+    "tests/unit/reset/test_reset.py::test_workers_first_then_the_control_plane_and_documents_last",
+)
 WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 
 Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]

@@ -78,7 +78,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> It
 def before(site: LabSite) -> dict[str, dict[str, list[str]]]:
     """The nodes as they were before anything was installed."""
     found = {short: digest(site, short) for short in SHORT}
-    done = site.install()
+    done = site.install(timeout=1800)
     assert done.returncode == 0, done.stderr
     return found
 
@@ -112,7 +112,7 @@ def test_an_install_afterwards_works_as_the_first_one(
     site: LabSite, before: dict[str, dict[str, list[str]]]
 ) -> None:
     assert before
-    done = site.install()
+    done = site.install(timeout=1800)
     assert done.returncode == 0, done.stderr
     assert site.settled()["unmet"] == []
     steps = [record["step"] for record in site.records()]

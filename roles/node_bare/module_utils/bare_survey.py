@@ -58,6 +58,8 @@ FILES = (
     "usr/local/bin/kubectl",
     "usr/local/bin/kubelet",
     "usr/local/sbin/appliance-pod-guard",
+    # The login for pulls; a node that never joined has nothing else there.
+    "var/lib/kubelet/config.json",
 )
 # Of containernetworking/plugins, and flannel's.
 PLUGINS = (
@@ -78,6 +80,11 @@ FOLDERS = (
     "etc/cni",
     "etc/kubernetes",
     "etc/exports.d",
+    "run/flannel",
+    "var/lib/cni",
+    "var/lib/dockershim",
+    "var/lib/etcd",
+    "var/lib/kubelet",
 )
 UNITS = (
     *("kubelet.service", "pod-guard.service", "appliance-runai-address.service"),

@@ -38,6 +38,7 @@ OURS = {
     "var/lib/appliance/archive/passports/w1.json": "{}",
     "var/lib/appliance/lock/last": "x\n",
     "var/lib/docker/overlay2/x": "x",
+    "var/lib/kubelet/config.json": "login",
     "var/lib/containerd/io.containerd.content.v1.content/x": "x",
 }
 THEIRS = {
