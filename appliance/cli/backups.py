@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from appliance.adapters.backup.store import BackupStore
     from appliance.cli.site_session import SiteSession
     from appliance.model.backup.record import Manifest, Part, Sidecar
-    from appliance.model.site.backup_settings import Backup
+    from appliance.model.site.recovery.backup_settings import Backup
     from appliance.model.site.settings import Site
     from appliance.model.state.journal import Run
     from appliance.workflows.session.ports import Observer

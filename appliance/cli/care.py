@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from appliance.cli.wiring import Wiring
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Look
-    from appliance.workflows.care.ports import CarePorts
+    from appliance.workflows.cluster.cleaning.ports import CarePorts
 
 
 def disk_files(site: Site) -> DiskFiles:
@@ -38,7 +38,7 @@ def care_ports(connected: Wiring) -> CarePorts:
     from appliance.adapters.care.runs import RunFiles
     from appliance.adapters.care.supply import SiteSupply
     from appliance.adapters.kubernetes.pod_images import read_pod_images
-    from appliance.workflows.care.ports import CarePorts
+    from appliance.workflows.cluster.cleaning.ports import CarePorts
 
     site, python = connected.site, connected.site.settings.ssh.python
     backup = getattr(site.settings, "backup", None)

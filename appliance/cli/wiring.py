@@ -316,7 +316,7 @@ class Wiring:
     @cached_property
     def upgrade_evidence(self) -> UpgradeEvidence:
         """What an upgrade is judged by."""
-        from appliance.adapters.upgrade_evidence import ClusterEvidence
+        from appliance.adapters.control_plane.upgrade_evidence import ClusterEvidence
 
         seen = [self.last_facts.saw_documents] if self.last_facts else []
         return ClusterEvidence(self.site, self.nodes, *seen)

@@ -13,19 +13,19 @@ from typing import Any
 from appliance.adapters.backup.age import new_identity
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
-from appliance.model.care.supply import Supply
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.reports import Heard
-from appliance.model.site.backup_settings import Backup
 from appliance.model.site.imaging_settings import NodeImaging
+from appliance.model.site.recovery.backup_settings import Backup
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault, PodView
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
-from appliance.workflows.care.ports import CarePorts
+from appliance.model.upkeep.care.supply import Supply
+from appliance.workflows.cluster.cleaning.ports import CarePorts
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli import faked_site

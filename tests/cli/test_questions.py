@@ -15,7 +15,7 @@ import pytest
 from appliance.adapters.ansible import playbooks
 from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
-from appliance.adapters.ssh import host_keys
+from appliance.adapters.ssh.trust import host_keys
 from appliance.cli.app import Application
 from appliance.cli.commands.hardware import reader
 from appliance.cli.exits import run

@@ -1,4 +1,4 @@
-"""Every place of playbooks and roles that deletes, as :mod:`tests.contract.deletion_table` has it."""
+"""Every place of playbooks and roles that deletes; see :mod:`tests.contract.deletion_table`."""
 
 from __future__ import annotations
 

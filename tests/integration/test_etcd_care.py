@@ -18,9 +18,9 @@ import pytest
 
 from appliance.adapters.care.etcd import EtcdCare
 from appliance.adapters.ssh.call import Answer
-from appliance.model.care.etcd import NOSPACE, alarmed
 from appliance.model.site.settings import Node
-from appliance.workflows.care.etcd import clean_etcd, look_at_etcd
+from appliance.model.upkeep.care.etcd import NOSPACE, alarmed
+from appliance.workflows.cluster.cleaning.etcd import clean_etcd, look_at_etcd
 from tests import samples
 from tests.etcd_server import make_pki, unpack_programs
 from tests.fakes import FakeClock, FakeObserver, FakeRack

@@ -17,7 +17,7 @@ from typing import IO, Any, Final, Protocol
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.errors import ConfigError, NotHealthy, Refused
-from appliance.model.site.backup_settings import normal_recipient
+from appliance.model.site.recovery.backup_settings import normal_recipient
 
 _MOST_KEY_BYTES: Final = 64 << 10
 _KEY_LINE: Final = "AGE-SECRET-KEY-1"

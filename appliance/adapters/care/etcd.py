@@ -1,6 +1,6 @@
 """The space of etcd, and what is done about it, through etcd's gateway on a control-plane node.
 
-What must not be here: which member is due (:mod:`appliance.model.care.etcd`).
+What must not be here: which member is due (:mod:`appliance.model.upkeep.care.etcd`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.adapters.control_plane.etcd_members import SNAPSHOT, SNAPSHOT_SECONDS
 from appliance.adapters.local.content import find_content_root
 from appliance.errors import ApplianceError, ClusterError
-from appliance.model.care.etcd import MemberSpace
 from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.upkeep.care.etcd import MemberSpace
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes

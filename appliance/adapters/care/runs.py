@@ -1,6 +1,6 @@
 """The folders of runs, and the size of the rest of a site's state on this machine.
 
-What must not be here: what may go (:mod:`appliance.model.care.records`).
+What must not be here: what may go (:mod:`appliance.model.upkeep.care.records`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from appliance.model.care.records import KeptRun, StateSizes
+from appliance.model.upkeep.care.records import KeptRun, StateSizes
 
 _RUN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 # What a run writes: its inventory, the commands that repeat it, and a folder for each step.

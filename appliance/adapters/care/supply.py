@@ -1,7 +1,7 @@
 """What the services node, and the container runtime of each node, hold.
 
 Root there may have written any of it: a strict reader decides what counts. What must not be here:
-what may go (:mod:`appliance.model.care.supply`).
+what may go (:mod:`appliance.model.upkeep.care.supply`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from appliance.adapters.control_plane.etcd_evidence import BOOT
 from appliance.adapters.local.content import find_content_root
 from appliance.errors import ApplianceError, ClusterError
-from appliance.model.care.supply import NodeImage, Revision, StoredBundle, Supply
 from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.upkeep.care.supply import NodeImage, Revision, StoredBundle, Supply
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes

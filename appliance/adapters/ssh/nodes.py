@@ -26,21 +26,19 @@ from appliance.adapters.ssh.call import (
     call,
     ended_after,
     follow,
-    last_line,
 )
-from appliance.adapters.ssh.keys import check_private_key, local_fault
-from appliance.adapters.ssh.known_hosts import load, put
 from appliance.adapters.ssh.login_failure import login_failure, told_of_login
+from appliance.adapters.ssh.probe_answer import facts_of
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.streaming import Exchange
+from appliance.adapters.ssh.trust.keys import check_private_key, local_fault
+from appliance.adapters.ssh.trust.known_hosts import load, put
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, said_by, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
-from appliance.model.node.fencing import DEAD
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS, ssh_command
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.facts.reader import NotFacts, read_facts
 from appliance.model.state.observed import Fault, Look
 
 if TYPE_CHECKING:
@@ -288,28 +286,7 @@ class SshNodes:
                 error.logged_in,
                 error.cause,
             )
-        if answer.code or not answer.output.strip():
-            output = last_line(answer.errors or answer.output)
-            return Fault(
-                node.name,
-                f"{node.name}: the probe exited with {answer.code}: {output or 'no output'}",
-                "check its Python: "
-                + ssh_command(self._site, node, f"{self._connection.python} --version"),
-                answers=True,
-                logged_in=True,
-            )
-        try:
-            return read_facts(answer.output, received_at=time.time())
-        except NotFacts as error:
-            return Fault(
-                node.name,
-                f"{node.name}: the output of its probe is not valid: {error}",
-                f"check the machine: {ssh_command(self._site, node, 'uptime')}; to remove a "
-                f"worker that is not trusted any more: appliance node remove {node.name} {DEAD}",
-                answers=True,
-                deceives=True,
-                logged_in=True,
-            )
+        return facts_of(self._site, node, answer)
 
     def _transport(self, node: Node) -> paramiko.Transport:
         with self._lock:

@@ -8,7 +8,7 @@ from typing import Final
 from appliance.model.backup.names import id_moment
 from appliance.model.backup.record import Sidecar, read_sidecar
 from appliance.model.documents.strict_json import Unreadable
-from appliance.model.site.backup_settings import Backup
+from appliance.model.site.recovery.backup_settings import Backup
 
 # Of the archive, on the control-plane nodes: the newest backup that was checked.
 NEWEST: Final = "backups/newest.json"

@@ -17,8 +17,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from appliance.model.site import addresses, groups
-from appliance.model.site.backup_settings import Backup
-from appliance.model.site.etcd_restore import EtcdRestore
 from appliance.model.site.external_registry import ExternalRegistry
 from appliance.model.site.fields import (
     Address,
@@ -43,6 +41,8 @@ from appliance.model.site.fields import (
     Zone,
 )
 from appliance.model.site.imaging_settings import Imaging, NodeImaging
+from appliance.model.site.recovery.backup_settings import Backup
+from appliance.model.site.recovery.etcd_restore import EtcdRestore
 from appliance.model.site.runai_settings import Gpu, Runai
 
 Balancer = Literal["none", "site", "keepalived"]

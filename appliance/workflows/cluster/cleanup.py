@@ -2,7 +2,7 @@
 
 Each area is one step of the run. What goes is decided anew under the lock and before each area, by
 what is on the disks; so the same command ends what a killed one began. What must not be here: what
-may go (:mod:`appliance.model.care`), or how a node removes it (the roles).
+may go (:mod:`appliance.model.upkeep.care`), or how a node removes it (the roles).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ClusterError, StepNotVerified
-from appliance.model.care.inventory import cleanup_inventory
-from appliance.model.care.items import AREAS, Area, Item, going, total
-from appliance.model.care.supply import Verdict
 from appliance.model.components.registry import unmet
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import CLEANUP
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.observed import Observed
-from appliance.workflows.care.etcd import clean_etcd
-from appliance.workflows.care.look import Looked, look
+from appliance.model.upkeep.care.inventory import cleanup_inventory
+from appliance.model.upkeep.care.items import AREAS, Area, Item, going, total
+from appliance.model.upkeep.care.supply import Verdict
+from appliance.workflows.cluster.cleaning.etcd import clean_etcd
+from appliance.workflows.cluster.cleaning.look import Looked, look
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder
 

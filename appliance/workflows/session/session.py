@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
     from appliance.model.state.facts.disk_history import DiskHistory
-    from appliance.workflows.care.ports import CarePorts
     from appliance.workflows.cluster.backups.ports import Sources, Store
+    from appliance.workflows.cluster.cleaning.ports import CarePorts
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence

@@ -14,7 +14,7 @@ from appliance.model.backup.names import backup_id
 from appliance.model.backup.record import sidecar_text
 from appliance.model.checks.health.backups import backup
 from appliance.model.checks.health.inputs import HealthInputs
-from appliance.model.site.backup_settings import Backup
+from appliance.model.site.recovery.backup_settings import Backup
 from appliance.model.state.findings import Finding
 from appliance.model.state.observed import Observed
 from appliance.workflows.cluster.backups.freshness import newest_backup, require_fresh_backup

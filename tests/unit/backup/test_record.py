@@ -21,7 +21,7 @@ from appliance.model.backup.record import (
     sidecar_text,
 )
 from appliance.model.documents.strict_json import Unreadable
-from appliance.model.site.backup_settings import is_recipient, normal_recipient
+from appliance.model.site.recovery.backup_settings import is_recipient, normal_recipient
 from tests.unit.backup.samples import MOMENT, NAME, about, sidecar
 
 MANIFEST = Manifest(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from appliance.errors import Refused, StepNotVerified
-from appliance.model.care.items import AREAS
 from appliance.model.state.cluster.cluster import Unreachable
+from appliance.model.upkeep.care.items import AREAS
 from appliance.workflows.cluster.cleanup import CleanupRequest, CleanupResult, cleanup
 from tests.fakes import run
 from tests.unit.care.acts import Acts, Killed

@@ -10,7 +10,8 @@ import pytest
 
 from appliance.adapters.care.etcd import space_of
 from appliance.errors import ClusterError, StepNotVerified
-from appliance.model.care.etcd import (
+from appliance.model.site.settings import Node
+from appliance.model.upkeep.care.etcd import (
     NOSPACE,
     MemberSpace,
     alarmed,
@@ -18,8 +19,7 @@ from appliance.model.care.etcd import (
     forbidden,
     next_due,
 )
-from appliance.model.site.settings import Node
-from appliance.workflows.care.etcd import clean_etcd, look_at_etcd
+from appliance.workflows.cluster.cleaning.etcd import clean_etcd, look_at_etcd
 from tests import samples
 from tests.fakes import FakeClock, FakeObserver, FakeRack
 from tests.sessions import fake_session

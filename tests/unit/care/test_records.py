@@ -10,9 +10,16 @@ import pytest
 
 from appliance.adapters.care.backups import releases_of_backups
 from appliance.adapters.care.runs import RunFiles
-from appliance.model.care.items import going
-from appliance.model.care.records import DAY, KEPT_RUNS, KeptRun, Known, StateSizes, record_items
 from appliance.model.state.journal import Record
+from appliance.model.upkeep.care.items import going
+from appliance.model.upkeep.care.records import (
+    DAY,
+    KEPT_RUNS,
+    KeptRun,
+    Known,
+    StateSizes,
+    record_items,
+)
 
 NOW = 1_790_000_000.0
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from appliance.adapters.care.supply import images_of, supply_of
-from appliance.model.care.items import AREAS, Item, going
-from appliance.model.care.supply import (
+from appliance.model.upkeep.care.items import AREAS, Item, going
+from appliance.model.upkeep.care.supply import (
     ORPHANS,
     READ_ONLY,
     Needs,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from appliance.model.care.records import KeptRun, StateSizes
-from appliance.model.care.supply import NodeImage, StoredBundle, Supply
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
-from appliance.workflows.care.ports import CarePorts
+from appliance.model.upkeep.care.records import KeptRun, StateSizes
+from appliance.model.upkeep.care.supply import NodeImage, StoredBundle, Supply
+from appliance.workflows.cluster.cleaning.ports import CarePorts
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack
 from tests.sessions import fake_session

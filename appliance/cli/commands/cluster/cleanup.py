@@ -15,8 +15,8 @@ from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
-from appliance.model.care.items import AREAS, Item, total
 from appliance.model.components.base.subject import size
+from appliance.model.upkeep.care.items import AREAS, Item, total
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.model.upgrade.window import Estimate
     from appliance.workflows.cluster.docker_removal import RemovalResult
-    from appliance.workflows.cluster.upgrade_look import UpgradeResult
+    from appliance.workflows.cluster.upgrading.look import UpgradeResult
 
 
 @click.command()

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 from unicodedata import category
 
-from appliance.model.horizon.endings import Ending
+from appliance.model.upkeep.horizon.endings import Ending
 
 _OCTETS: Final = 75
 # Control characters, formats (they change the direction of text), halves of pairs, separators of

@@ -1,7 +1,7 @@
 """How long the upgrade will take on the site itself: by its own journal, for all of its nodes.
 
 A lab has one worker of each kind, so its own time says little of the whole window. What must not be
-here: the time that the lab took (:mod:`appliance.model.rehearsal.report`).
+here: the time that the lab took (:mod:`appliance.model.upgrade.rehearsal.report`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from appliance.model.care.items import Item
 from appliance.model.state.journal import Record
+from appliance.model.upkeep.care.items import Item
 
 HERE: Final = "this machine"
 # The newest so many stay, however old; younger ones stay, however many.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from appliance.model.care.etcd import MemberSpace
-    from appliance.model.care.records import KeptRun, StateSizes
-    from appliance.model.care.supply import NodeImage, Supply
     from appliance.model.site.settings import Node
+    from appliance.model.upkeep.care.etcd import MemberSpace
+    from appliance.model.upkeep.care.records import KeptRun, StateSizes
+    from appliance.model.upkeep.care.supply import NodeImage, Supply
 
 
 class EtcdSpace(Protocol):

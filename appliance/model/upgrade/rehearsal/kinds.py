@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from appliance.model.rehearsal.last_facts import LastFacts, Member
 from appliance.model.site.settings import Node
+from appliance.model.upgrade.rehearsal.last_facts import LastFacts, Member
 
 # A key whose value differs on each of so many workers, or more, is a name and no kind.
 NAMES_FROM: int = 3

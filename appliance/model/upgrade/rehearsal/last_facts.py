@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from appliance.model.components.gpu.offers import NVIDIA
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
-from appliance.model.rehearsal.handmade import Handmade
 from appliance.model.state.cluster.cluster import Cluster, ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.nodes.node_metadata import metadata_of
 from appliance.model.state.upgrade import mark_of
 from appliance.model.support.redaction import redacted
+from appliance.model.upgrade.rehearsal.handmade import Handmade
 
 SCHEMA: Final = 1
 MOST_BYTES: Final = 1 << 20

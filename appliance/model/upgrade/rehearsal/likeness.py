@@ -13,14 +13,19 @@ from typing import Any, Final
 
 from appliance.errors import PreflightFailed
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
-from appliance.model.rehearsal.handmade import KUBELET, Handmade, names_file, reason_not_made
-from appliance.model.rehearsal.kinds import Represented, one_of_each
-from appliance.model.rehearsal.last_facts import LastCluster, LastFacts
-from appliance.model.rehearsal.site_window import Took, taken
 from appliance.model.site import groups
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.journal import Record
 from appliance.model.support.redaction import redacted
+from appliance.model.upgrade.rehearsal.handmade import (
+    KUBELET,
+    Handmade,
+    names_file,
+    reason_not_made,
+)
+from appliance.model.upgrade.rehearsal.kinds import Represented, one_of_each
+from appliance.model.upgrade.rehearsal.last_facts import LastCluster, LastFacts
+from appliance.model.upgrade.rehearsal.site_window import Took, taken
 
 SCHEMA: Final = 1
 MOST_BYTES: Final = 4 << 20

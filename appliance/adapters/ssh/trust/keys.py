@@ -10,7 +10,7 @@ import errno
 import shlex
 from pathlib import Path
 
-from appliance.adapters.ssh.known_hosts import who_may_read
+from appliance.adapters.ssh.trust.known_hosts import who_may_read
 from appliance.errors import ConfigError
 
 # The files that paramiko tries if neither the site nor the agent has a key.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from appliance.model.care.items import Area, Item
+from appliance.model.upkeep.care.items import Area, Item
 
 ORPHANS: Final = "blobs that no image names"
 READ_ONLY: Final = "the registry's read-only state"

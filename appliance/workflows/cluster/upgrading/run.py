@@ -32,9 +32,9 @@ from appliance.model.upgrade.proof import (
     versions_of,
 )
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
-from appliance.workflows.cluster.upgrade_gates import accepted_by, carry
-from appliance.workflows.cluster.upgrade_nodes import Batches
-from appliance.workflows.cluster.upgrade_revive import keep_record
+from appliance.workflows.cluster.upgrading.gates import accepted_by, carry
+from appliance.workflows.cluster.upgrading.nodes import Batches
+from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder, begun
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.upgrade.path import Hop
     from appliance.model.upgrade.plan import UpgradePlan
-    from appliance.workflows.cluster.upgrade_look import Seen, UpgradeRequest
+    from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest
     from appliance.workflows.session.session import Session
 
 # The kubelet waits up to five minutes before it starts a container again that often ended.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from appliance.model.rehearsal.handmade import Handmade
-from appliance.model.rehearsal.likeness import Likeness
-from appliance.model.rehearsal.report.blocks import Block, Heading, Items, Paragraph, Table
-from appliance.model.rehearsal.report.rehearsed import RehearsedRun
 from appliance.model.state.journal import Record
+from appliance.model.upgrade.rehearsal.handmade import Handmade
+from appliance.model.upgrade.rehearsal.likeness import Likeness
+from appliance.model.upgrade.rehearsal.report.blocks import Block, Heading, Items, Paragraph, Table
+from appliance.model.upgrade.rehearsal.report.rehearsed import RehearsedRun
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError
-from appliance.model.care.items import Area, Item
-from appliance.model.care.records import Known, record_items
-from appliance.model.care.supply import Needs, Verdict, image_items, judge, supply_items
 from appliance.model.plan.under_upgrade import under_way
 from appliance.model.state.cluster.cluster import Cluster, ClusterState
-from appliance.workflows.care.etcd import look_at_etcd
+from appliance.model.upkeep.care.items import Area, Item
+from appliance.model.upkeep.care.records import Known, record_items
+from appliance.model.upkeep.care.supply import Needs, Verdict, image_items, judge, supply_items
+from appliance.workflows.cluster.cleaning.etcd import look_at_etcd
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:

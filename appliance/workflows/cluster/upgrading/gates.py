@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.gates import Gate
     from appliance.model.upgrade.handmade.loss import Loss
     from appliance.model.upgrade.plan import UpgradePlan
-    from appliance.workflows.cluster.upgrade_look import Seen, UpgradeRequest, UpgradeResult
+    from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, UpgradeResult
     from appliance.workflows.session.session import Session
 
 # Layers are compressed on the way; what they take on a node is more.

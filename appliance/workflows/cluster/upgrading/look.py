@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from appliance.model.state.upgrade import UpgradeMark
     from appliance.model.upgrade.gates import Gate
     from appliance.model.upgrade.path import Hop
-    from appliance.workflows.cluster.upgrade_supply import Supply
+    from appliance.workflows.cluster.upgrading.supply import Supply
     from appliance.workflows.session.session import Session
 
 # What the API may be away while a control-plane node restarts.

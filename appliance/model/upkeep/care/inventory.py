@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from appliance.model.care.items import Area, Item
-from appliance.model.care.supply import Verdict
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.desired import Desired
+from appliance.model.upkeep.care.items import Area, Item
+from appliance.model.upkeep.care.supply import Verdict
 
 GROUPS: Final[dict[Area, str]] = {
     "registry": "appliance_cleanup_registry",

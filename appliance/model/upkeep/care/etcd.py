@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from appliance.model.care.items import Item
 from appliance.model.components.base.subject import size
+from appliance.model.upkeep.care.items import Item
 
 NOSPACE: Final = "NOSPACE"
 FREE_PAGES: Final = "free pages of etcd's database"

@@ -1,7 +1,8 @@
 """Defragment etcd one member at a time, and heal its alarm for space.
 
 What is due is asked anew before each member, so the same command ends what a killed one began. What
-must not be here: which member is due, and what forbids it (:mod:`appliance.model.care.etcd`).
+must not be here: which member is due, and what forbids it
+(:mod:`appliance.model.upkeep.care.etcd`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ClusterError, StepNotVerified
-from appliance.model.care.etcd import (
+from appliance.model.components.base.subject import size
+from appliance.model.upkeep.care.etcd import (
     NOSPACE,
     MemberSpace,
     alarmed,
@@ -18,14 +20,13 @@ from appliance.model.care.etcd import (
     forbidden,
     next_due,
 )
-from appliance.model.components.base.subject import size
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN
 
 if TYPE_CHECKING:
-    from appliance.model.care.items import Item
     from appliance.model.site.settings import Site
-    from appliance.workflows.care.ports import EtcdSpace
+    from appliance.model.upkeep.care.items import Item
+    from appliance.workflows.cluster.cleaning.ports import EtcdSpace
     from appliance.workflows.session.session import Session
 
 STEP: Final = "cleanup: etcd"
