@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from appliance.cli.wiring import Wiring
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Look
-    from appliance.workflows.cluster.cleaning.ports import CarePorts
+    from appliance.workflows.cluster.cleaning.ports import Care
 
 
 def disk_files(site: Site) -> DiskFiles:
@@ -31,18 +31,18 @@ def seen_by(*watchers: Callable[[Look], None]) -> Callable[[Look], None]:
     return saw
 
 
-def care_ports(connected: Wiring) -> CarePorts:
+def care_ports(connected: Wiring) -> Care:
     """The ports of one site; nothing is connected to here."""
     from appliance.adapters.care.backups import releases_of_backups
     from appliance.adapters.care.etcd import EtcdCare
     from appliance.adapters.care.runs import RunFiles
     from appliance.adapters.care.supply import SiteSupply
     from appliance.adapters.kubernetes.pod_images import read_pod_images
-    from appliance.workflows.cluster.cleaning.ports import CarePorts
+    from appliance.workflows.cluster.cleaning.ports import Care
 
     site, python = connected.site, connected.site.settings.ssh.python
     backup = getattr(site.settings, "backup", None)
-    return CarePorts(
+    return Care(
         etcd=EtcdCare(connected.nodes, python),
         supply=SiteSupply(connected.nodes, python),
         runs=RunFiles(site.state_directory),

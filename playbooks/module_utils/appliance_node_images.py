@@ -65,7 +65,7 @@ class Docker:
         containers = _output(["docker", "ps", "--all", "--quiet", "--no-trunc"]).split()
         if not containers:
             return set()
-        words = ["docker", "container", "inspect", "--format", "{{.Image}}", *containers]
+        words = ["docker", "inspect", "--type", "container", "--format", "{{.Image}}", *containers]
         return set(_output(words).split())
 
     def remove(self, name, digest):

@@ -23,7 +23,7 @@ from appliance.model.state.observed import Fault, PodView
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.model.upkeep.care.supply import Supply
-from appliance.workflows.cluster.cleaning.ports import CarePorts
+from appliance.workflows.cluster.cleaning.ports import Care
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli import faked_site
@@ -240,7 +240,7 @@ def fills_disks(rack: Rack) -> None:
     assert care_of(rack).supply.supply(rack.desired.site.services_node, own_registry=True).bundles
 
 
-def care_of(rack: Rack) -> CarePorts:
+def care_of(rack: Rack) -> Care:
     """A services node with a bundle that nothing needs, and an etcd that does not answer."""
     etcd: Any = SimpleNamespace(spaces=lambda _: ((), ("cp1: etcd does not answer",)))
     return _Cleaned(rack).ports(etcd)

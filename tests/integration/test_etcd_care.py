@@ -119,7 +119,7 @@ class Real:
         self.site = samples.site(masters=masters)
         self.care = EtcdCare(nodes, "python3")  # type: ignore[arg-type]
         self.module: Any = load_utils("appliance_etcd_care")
-        self.module.PKI, self.module.PORT = pki, nodes.ports["cp1"]
+        vars(self.module).update(PKI=pki, PORT=nodes.ports["cp1"])
         until = time.monotonic() + 60
         while look_at_etcd(self.site, self.care)[0:1] == () or self.sick():
             assert time.monotonic() < until, self.sick()

@@ -206,7 +206,7 @@ def world(filled: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         dropin.write_text("")
         acts.made("read-only")
         acts.before()
-        words = [filled.program, "garbage-collect", filled.configuration]
+        words: list[Any] = [filled.program, "garbage-collect", filled.configuration]
         subprocess.run(words, check=True, capture_output=True)
         acts.made("collected")
         acts.before()

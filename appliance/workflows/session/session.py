@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.state.facts.disk_history import DiskHistory
     from appliance.workflows.cluster.backups.ports import Sources, Store
-    from appliance.workflows.cluster.cleaning.ports import CarePorts
+    from appliance.workflows.cluster.cleaning.ports import Care
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
@@ -164,7 +164,7 @@ class Session:
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
     remains: Remaining = field(default=_missing("remains"), repr=False)
     forget_cluster: Callable[[], None] = field(default=_missing("forget_cluster"), repr=False)
-    care: CarePorts = field(default=_missing("care"), repr=False)
+    care: Care = field(default=_missing("care"), repr=False)
     read_disks: Callable[[], Mapping[str, DiskHistory]] = dict
     backup_store: Store = field(default=_missing("backup_store"), repr=False)
     backup_sources: Sources = field(default=_missing("backup_sources"), repr=False)

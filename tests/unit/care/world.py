@@ -10,7 +10,7 @@ from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
 from appliance.model.upkeep.care.records import KeptRun, StateSizes
 from appliance.model.upkeep.care.supply import NodeImage, StoredBundle, Supply
-from appliance.workflows.cluster.cleaning.ports import CarePorts
+from appliance.workflows.cluster.cleaning.ports import Care
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack
 from tests.sessions import fake_session
@@ -35,7 +35,9 @@ class World(FakeRack):
         self.held = SUPPLY
         prefix = desired.site.image_prefix
         image = replace(on_a_node("pause:3.4", "a", used=False)[0], name=f"{prefix}/pause:3.4")
-        self.images_on = {node.name: (image,) for node in desired.site.cluster_members}
+        self.images_on: dict[str, tuple[NodeImage, ...]] = {
+            node.name: (image,) for node in desired.site.cluster_members
+        }
         self.folders = {one.id: one for one in (RUN, *NEWER)}
         self.etcd = FakeEtcdSpace(self.acts, *map(wasteful, ("cp1", "cp2", "cp3")))
         self.silent: tuple[str, ...] = ()
@@ -106,14 +108,14 @@ class World(FakeRack):
         del self.folders[run]
         self.acts.made(f"run {run}")
 
-    def ports(self, etcd: Any = None) -> CarePorts:
+    def ports(self, etcd: Any = None) -> Care:
         me: Any = self
-        return CarePorts(etcd or self.etcd, me, me, frozenset, lambda: (frozenset(), ""))
+        return Care(etcd or self.etcd, me, me, frozenset, lambda: (frozenset(), ""))
 
     def session(self) -> Any:
         journal = FakeJournal()
         journal.records.append(record(RUN.id))
-        session = fake_session(self, journal, care=self.ports())
+        session: Any = fake_session(self, journal, care=self.ports())
         session.clock.time = 1_790_000_000.0
         return session
 

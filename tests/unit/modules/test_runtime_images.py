@@ -52,7 +52,7 @@ DOCKER = {
     ),
     "docker image inspect": "sha256:1 700\nsha256:2 800\n",
     "docker ps": "c1\n",
-    "docker container inspect": "sha256:2\n",
+    "docker inspect": "sha256:2\n",
 }
 CRI = {
     "crictl images": json.dumps(

@@ -90,7 +90,7 @@ class RunFolders(Protocol):
 
 
 @dataclass(frozen=True)
-class CarePorts:
+class Care:
     """Everything that a clean-up looks at and changes.
 
     Attributes:
