@@ -352,6 +352,7 @@ PLACES: Final[Places] = {
         "Bare._with: argv purge": WORDS,
         "Bare.end_docker: argv delete": BROUGHT,
         "Bare.end_docker: argv umount": BROUGHT,
+        "Bare.end_docker: shell umount": BROUGHT,
         "Bare._put: open w": BARE,
         "Bare.empty_folders: rmdir": BARE,
         "Bare._remove: unlink": BARE,
