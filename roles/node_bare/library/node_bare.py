@@ -37,6 +37,7 @@ description:
   - Refuses another machine, a machine with another site's CA, and one that is still a member.
   - A container, volume or package of others that needs a package of ours keeps it; it is named.
   - Data stay, unless O(lose_data) is set. Documents and lock of the site stay, unless O(forget) is.
+  - Run it once kubeadm undid its work (role node_reset).
   - Nothing is deleted on network storage, or on a file system mounted below a folder.
 options:
   machine_id: {description: Machine-id of the probed machine, type: str, required: true}
