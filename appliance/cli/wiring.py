@@ -13,7 +13,7 @@ import click
 
 from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
 from appliance.adapters.local.clock import SystemClock
-from appliance.cli.care import disk_files, seen_by
+from appliance.cli.looks import disk_files, seen_by
 from appliance.cli.screen.terminal import print_line
 from appliance.model.state.journal import Run
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Preflight
     from appliance.workflows.session.upgrade_evidence import PackageReader, UpgradeEvidence
-
 
 # How long the end of a command waits for copies of its records: a node may be slow or away.
 COPY_SECONDS = 10.0

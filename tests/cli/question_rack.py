@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from appliance.adapters.local.content import load_release
@@ -16,14 +15,11 @@ from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.imaging_settings import NodeImaging
-from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault, PodView
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
-from appliance.model.upkeep.care.supply import Supply
-from appliance.workflows.cluster.cleaning.ports import Care
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli import faked_site
@@ -34,7 +30,6 @@ from tests.unit.access.test_runai_cli import DONE
 from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.bmc.fake_accounts import FakeAccounts, FakeBoard, FakeVault, Kills
 from tests.unit.bmc.fake_bios import FakeBiosDriver
-from tests.unit.care.world import World as Cluttered
 from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.hardware.burning import Burning
@@ -234,29 +229,6 @@ def has_a_role(rack: Rack) -> None:
     assert view is not None
     labels = {**view.labels, "w2": {"node-role.kubernetes.io/runai-gpu-worker": ""}}
     rack.cluster = replace(rack.cluster, roles=replace(view, labels=labels))
-
-
-def fills_disks(rack: Rack) -> None:
-    assert care_of(rack).supply.supply(rack.desired.site.services_node, own_registry=True).bundles
-
-
-def care_of(rack: Rack) -> Care:
-    """A services node with a bundle that nothing needs, and an etcd that does not answer."""
-    etcd: Any = SimpleNamespace(spaces=lambda _: ((), ("cp1: etcd does not answer",)))
-    return _Cleaned(rack).ports(etcd)
-
-
-class _Cleaned(Cluttered):
-    """What is there once the rack has carried out its plays."""
-
-    def __init__(self, rack: Rack) -> None:
-        super().__init__(desired=rack.desired)
-        self._rack = rack
-
-    def supply(self, services: Node, *, own_registry: bool) -> Supply:
-        for play in self._rack.plays[len(self.plays) :]:
-            self.play(play, None)
-        return super().supply(services, own_registry=own_registry)
 
 
 def ends_soon(rack: Rack) -> None:

@@ -24,6 +24,7 @@ from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.answering import AnsweringMachine
 from tests import samples
+from tests.cli.question_care import care_of, fills_disks
 from tests.cli.question_rack import (
     Rack,
     Site,
@@ -31,9 +32,7 @@ from tests.cli.question_rack import (
     almost_upgraded,
     as_it_is,
     can_be_imaged,
-    care_of,
     ends_soon,
-    fills_disks,
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
