@@ -1,45 +1,13 @@
-"""The adapters of ``cluster cleanup`` and of the forecast of disks."""
+"""The adapters of ``cluster cleanup``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from appliance.adapters.care.disks import DiskFiles
-    from appliance.adapters.site.last_facts import LastFactsFiles
     from appliance.cli.wiring import Wiring
-    from appliance.model.site.settings import Site
-    from appliance.model.state.observed import Look
     from appliance.workflows.cluster.cleaning.ports import Care
-
-
-def last_facts(site: Site, note: Callable[[str], None]) -> LastFactsFiles:
-    """What is kept of a site's nodes."""
-    from appliance.adapters.local.clock import SystemClock
-    from appliance.adapters.site.last_facts import LastFactsFiles
-    from appliance.model.state.nodes.maintenance import timestamp
-
-    names = [node.name for node in site.nodes]
-    return LastFactsFiles(site.state_directory, names, lambda: timestamp(SystemClock().now()), note)
-
-
-def disk_files(site: Site) -> DiskFiles:
-    """How full the disks of a site's nodes were."""
-    from appliance.adapters.care.disks import DiskFiles
-
-    return DiskFiles(site.state_directory, [node.name for node in site.nodes])
-
-
-def seen_by(*watchers: Callable[[Look], None]) -> Callable[[Look], None]:
-    """Tells each of them of a look, in this order."""
-
-    def saw(look: Look) -> None:
-        for watcher in watchers:
-            watcher(look)
-
-    return saw
 
 
 def care_ports(connected: Wiring) -> Care:

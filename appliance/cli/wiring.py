@@ -13,7 +13,7 @@ import click
 
 from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
 from appliance.adapters.local.clock import SystemClock
-from appliance.cli.care import disk_files, last_facts, seen_by
+from appliance.cli.looks import disk_files, seen_by
 from appliance.cli.screen.terminal import print_line
 from appliance.model.state.journal import Run
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Preflight
     from appliance.workflows.session.upgrade_evidence import PackageReader, UpgradeEvidence
-
 
 # How long the end of a command waits for copies of its records: a node may be slow or away.
 COPY_SECONDS = 10.0
@@ -133,7 +132,7 @@ class Wiring:
             founded="" if new_cluster else founded(site.directory),
         )
         secrets = cache(vault_of(site))
-        kept = last_facts(site, note)
+        kept = last_facts(site)
         nodes = SshNodes(
             site,
             probe_arguments(desired),
@@ -367,6 +366,15 @@ class Wiring:
 
         require(Use.PLAYS, also=[Use.BRING])
         return AnsiblePlaybooks(self.site.directory, password_file(self.site))
+
+
+def last_facts(site: Site) -> LastFactsFiles:
+    """What is kept of a site's nodes."""
+    from appliance.adapters.site.last_facts import LastFactsFiles
+    from appliance.model.state.nodes.maintenance import timestamp
+
+    names = [node.name for node in site.nodes]
+    return LastFactsFiles(site.state_directory, names, lambda: timestamp(SystemClock().now()), note)
 
 
 def _vendor_bundle(site: Site) -> VendorBundle | None:

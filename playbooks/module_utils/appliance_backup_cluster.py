@@ -10,6 +10,7 @@ import functools
 import json
 import re
 import sys
+import urllib.parse
 from pathlib import Path
 
 from ansible.module_utils import appliance_object_digest, appliance_registry
@@ -31,7 +32,7 @@ MANIFESTS = ",".join(
         "application/vnd.oci.image.index.v1+json",
     )
 )
-MOST_REPOSITORIES, SECONDS = 2000, 3600
+MOST_REPOSITORIES, PAGE, SECONDS = 5000, 100, 3600
 # pg_dump writes the rows of a table between such a line and a line with backslash and dot.
 COPY = re.compile(rb"^COPY (.{1,400}) \(.*\) FROM stdin;$")
 END = b"\\."
@@ -138,9 +139,22 @@ def of_registry(found, want, _data):
     found.text("registry/inventory.json", json.dumps(told, indent=1, sort_keys=True).encode())
 
 
+def _repositories(client):
+    """Yield the names of all repositories, page by page: a registry limits what it lists."""
+    last = ""
+    for _ in range(MOST_REPOSITORIES // PAGE):
+        more = "&last=" + urllib.parse.quote(last, safe="") if last else ""
+        found = _asked(client, "/v2/_catalog?n=%d%s" % (PAGE, more)).get("repositories") or []
+        for name in found:
+            yield name
+        if len(found) < PAGE or found[-1] == last:
+            return
+        last = found[-1]
+    raise appliance_registry.RegistryError("the registry lists more repositories than any of ours")
+
+
 def _images(client):
-    catalog = _asked(client, "/v2/_catalog?n=%d" % MOST_REPOSITORIES).get("repositories") or ()
-    for name in catalog:
+    for name in _repositories(client):
         for tag in _asked(client, "/v2/%s/tags/list" % name).get("tags") or ():
             answer = client.ask("HEAD", "/v2/%s/manifests/%s" % (name, tag), MANIFESTS)
             yield "%s:%s" % (name, tag), answer.headers.get("Docker-Content-Digest") or ""

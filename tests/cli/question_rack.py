@@ -9,14 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from appliance.adapters.backup.age import new_identity
 from appliance.adapters.local.content import load_release
 from appliance.adapters.ssh.call import Answer
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.reports import Heard
 from appliance.model.site.imaging_settings import NodeImaging
-from appliance.model.site.recovery.backup_settings import Backup
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault, PodView
@@ -305,18 +303,6 @@ def has_the_factorys_password(rack: Rack) -> None:
     """The BMC of w2 has the password of every BMC."""
     kills = Kills()
     rack.accounts = FakeAccounts(kills, FakeBoard("w2")), FakeVault(kills)
-
-
-def has_a_place(rack: Rack) -> None:
-    """Its site says who may open a backup, and where one goes."""
-    site = rack.desired.site
-    place = site.directory / "place"
-    place.mkdir()
-    _, recipient = new_identity()
-    settings = site.settings.model_copy(
-        update={"backup": Backup(recipients=(recipient,), to=str(place))}
-    )
-    rack.desired = replace(rack.desired, site=replace(site, settings=settings))
 
 
 def is_off(rack: Rack) -> None:

@@ -24,7 +24,7 @@ from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.answering import AnsweringMachine
 from tests import samples
-from tests.cli.question_disks import care_of, fills_disks
+from tests.cli.question_care import care_of, fills_disks
 from tests.cli.question_rack import (
     Rack,
     Site,
@@ -33,7 +33,6 @@ from tests.cli.question_rack import (
     as_it_is,
     can_be_imaged,
     ends_soon,
-    has_a_place,
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
@@ -51,7 +50,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
-from tests.unit.backup.fake_sources import FakeSources
+from tests.unit.backup.fake_sources import FakeSources, has_a_place
 from tests.unit.bmc.fake_bios import MODELS
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades

@@ -23,6 +23,7 @@ RECORDS = {
     "appliance/workflows/node/maintenance/eviction.py": "since when a node is cordoned",
     "appliance/workflows/node/imaging/batch.py": "when the installation of a server began",
     "appliance/workflows/rack/down.py": "when a rack was taken down",
+    "appliance/workflows/reset.py": "when a reset began",
     "appliance/workflows/rack/power_off.py": "when a node was ordered off",
     "appliance/workflows/node/maintain.py": "the window that was announced",
     "appliance/adapters/hardware/machines.py": "by how much a node's clock is off",

@@ -44,7 +44,7 @@ CHANGING = {
     ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
     ("cluster", "backup", "create"), ("cluster", "certificates", "renew"),
-    ("cluster", "upgrade"), ("cluster", "restore"), ("self", "upgrade"),
+    ("cluster", "restore"), ("cluster", "upgrade"), ("self", "upgrade"),
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
     ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
     ("node", "image"), ("reset",), ("rack", "down"), ("rack", "up"), ("hardware", "bios", "set"),

@@ -24,6 +24,7 @@ OWN_LIMITS = (
     Path("roles/etcd_restore/module_utils/etcd_image_programs.py"),
     Path("roles/etcd_restore/module_utils/etcd_salvage.py"),
     Path("roles/kubernetes_certificates/module_utils/certificate_renewal.py"),
+    Path("roles/node_bare/module_utils/bare_survey.py"),
     Path("roles/lab_node/module_utils/lab_commands.py"),
 )
 # It starts the server of modules, which ends with its login session or when it has nothing to do;

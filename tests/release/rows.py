@@ -122,7 +122,9 @@ ROWS = (
     ),
     _lab(
         "life",
-        "a BMC proves a loss, runbooks do what they say, certificates, support bundles, burn-in",
+        "a BMC proves a loss, runbooks do what they say, certificates, support bundles, burn-in, "
+        "backups",
+        "tests/lab/test_backup.py",
         "tests/lab/test_bmc.py",
         "tests/lab/test_burn_in.py",
         "tests/lab/test_runbooks.py",

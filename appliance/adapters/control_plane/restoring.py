@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.content import find_content_root
 from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
-from appliance.model.backup.restore import NodeView, read_view
+from appliance.model.backup.restore_view import NodeView, read_view
 from appliance.model.documents.strict_json import Unreadable, read_json
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SshRestoring:
         if answer.code != 0:
             why = (answer.errors or answer.output).strip()[-300:] or "no answer"
             raise ClusterError(
-                f"{node.name}: {why}", hint="see the node's disk and log: appliance node ssh NODE"
+                f"{node.name}: {why}", hint=f"see its disk: appliance node ssh {node.name}"
             )
         found = read_json(answer.output, most_bytes=MOST_BYTES)
         if not isinstance(found, dict):

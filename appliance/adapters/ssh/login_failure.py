@@ -140,3 +140,13 @@ def _is_alive(error: Exception, *, direct: bool) -> bool:
 
 def _fingerprint(key: paramiko.PKey) -> str:
     return f"{key.get_name()} {key.fingerprint}"
+
+
+def login_timed_out(site: Site, node: Node, seconds: float) -> NodeUnreachable:
+    """A login that did not end in its time."""
+    return NodeUnreachable(
+        f"{node.name} ({node.address.ip}): the SSH login timed out after {seconds:g} s",
+        hint=f"see where it hangs: {ssh_command(site, node, verbose=True)}",
+        answers=True,
+        cause=f"the SSH login timed out after {seconds:g} s",
+    )

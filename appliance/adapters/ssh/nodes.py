@@ -27,7 +27,7 @@ from appliance.adapters.ssh.call import (
     ended_after,
     follow,
 )
-from appliance.adapters.ssh.login_failure import login_failure, told_of_login
+from appliance.adapters.ssh.login_failure import login_failure, login_timed_out, told_of_login
 from appliance.adapters.ssh.probe_answer import facts_of
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.streaming import Exchange
@@ -351,11 +351,11 @@ class SshNodes:
                 client.close()
                 _LOGGER.debug("%s: no login at %s: %r", node.name, address, error)
                 if expired.is_set():
-                    raise self._timed_out(node) from error
+                    raise login_timed_out(self._site, node, LOGIN_SECONDS) from error
                 said = said_by(proxy) if proxy else ""
                 raise (local_fault(error) or login_failure(self._site, node, told, said)) from error
         if expired.is_set():
-            raise self._timed_out(node)
+            raise login_timed_out(self._site, node, LOGIN_SECONDS)
         _LOGGER.debug("%s: logged in at %s", node.name, address)
         transport = client.get_transport()
         if transport is not None:
@@ -368,14 +368,6 @@ class SshNodes:
             if not self._key_checked:
                 check_private_key(self._connection.private_key)
                 self._key_checked = True
-
-    def _timed_out(self, node: Node) -> NodeUnreachable:
-        return NodeUnreachable(
-            f"{node.name} ({node.address.ip}): the SSH login timed out after {LOGIN_SECONDS} s",
-            hint=f"see where it hangs: {ssh_command(self._site, node, verbose=True)}",
-            answers=True,
-            cause=f"the SSH login timed out after {LOGIN_SECONDS} s",
-        )
 
 
 def _close(client: paramiko.SSHClient) -> None:

@@ -5,16 +5,14 @@ What must not be here: how a node is restored (role ``etcd_restore``).
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SNAPSHOT
-from appliance.model.documents.typed_json import Line, typed
-from appliance.model.site.ssh import connection_vars
+from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
 
 CHECK: Final = "restore"
-RESTORE_GROUP: Final = "appliance_restore"
-WATCHERS_GROUP: Final = "appliance_restore_watchers"
-END_GROUP: Final = "appliance_restore_end"
-API_PORT: Final = 6443
 PEER_PORT: Final = 2380
 # etcd allocates two segments of its log, of 64 MB each; the rest is for what comes after.
 EXTRA_BYTES: Final = 256 << 20
@@ -33,42 +27,6 @@ PODS: Final = 4
 NOT_CARRIED: Final = ("nodes that did not come back", "leases", "events")
 _KEY: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}")
 _MB: Final = 1000 * 1000
-
-Acts = Annotated[tuple[Line, ...], Field(max_length=20)]
-
-
-@dataclass(frozen=True)
-class NodeView:
-    """What a control-plane node says of itself before a restore.
-
-    Attributes:
-        marks: word of a restore -> the acts that ended here.
-        etcd_data: etcd has a data folder.
-        manifests: the static pods of kubeadm that are not stopped.
-        authorities: certificates and keys of all CAs are there.
-        member: name and peer URL in the manifest of etcd; empty where that is not there.
-        joined: the kubelet has its kubeconfig.
-        etcd: ``cluster``: it answers, with a majority, and holds one; ``empty``: it holds none.
-        free_bytes: where etcd's data lies.
-    """
-
-    marks: Annotated[dict[Line, Acts], Field(max_length=100)]
-    etcd_data: bool
-    manifests: Annotated[tuple[Line, ...], Field(max_length=10)]
-    authorities: bool
-    member: Annotated[dict[Line, Line], Field(max_length=4)]
-    joined: bool
-    etcd: Literal["cluster", "empty", "silent"]
-    free_bytes: Annotated[int, Field(ge=0, le=1 << 62)]
-
-
-def read_view(document: dict[str, Any]) -> NodeView:
-    """What a node answered, read strictly.
-
-    Raises:
-        Unreadable: a field is missing or of another type.
-    """
-    return typed(document, NodeView)
 
 
 @dataclass(frozen=True)
@@ -202,9 +160,12 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         now: seconds since 1970, and the same as a stamp.
         created: when the backup was begun, in seconds since 1970.
     """
-    key, resumes = key_of(manifest.about.id, now[1], views)
     part = manifest.part(SNAPSHOT)
     nodes = [node for node in site.control_plane if node.name not in options.without]
+    members = {node.name: f"https://{node.ip}:{PEER_PORT}" for node in nodes}
+    # Other members make another cluster: what was begun for these is not gone on with.
+    word = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:6]
+    key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views)
     faults = [
         *_of_the_file(site, manifest, tool_version),
         *(() if _is_placed(key, views) else _living(views)),
@@ -214,7 +175,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     return RestorePlan(
         key=key,
         resumes=resumes,
-        members={node.name: f"https://{node.ip}:{PEER_PORT}" for node in nodes},
+        members=members,
         size=part.size if part else 0,
         sha256=part.sha256 if part else "",
         content=_content(manifest),
@@ -380,58 +341,3 @@ def _faults_of(node: Node, view: NodeView, size: int, key: str) -> Iterator[tupl
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(word) for word in re.findall(r"\d+", version.partition("+")[0]))
-
-
-def restore_inventory(
-    site: Site, plan: RestorePlan, watchers: Sequence[str], *, ends: bool = False
-) -> dict[str, Any]:
-    """The run's inventory; it needs no API, no bundle and no vault.
-
-    Args:
-        site: as its files have it.
-        plan: without refusals.
-        watchers: nodes on which watchers restart.
-        ends: what the restore brought is removed; nothing else is done.
-    """
-    endpoint, leader = site.settings.control_plane_endpoint, next(iter(plan.members))
-    servers = [f"{node.ip}:{API_PORT}" for node in site.control_plane]
-    servers += [f"{site.endpoint_address}:{endpoint.port}", _service(site)]
-    variables = {
-        **connection_vars(site),
-        "etcd_restore_key": plan.key,
-        "etcd_restore_sha256": plan.sha256,
-        "etcd_restore_content": dict(plan.content),
-        "etcd_restore_servers": list(dict.fromkeys(servers)),
-        "etcd_restore_leader": leader,
-        "etcd_restore_survivor": not plan.sha256,
-    }
-    members = {
-        name: {
-            "etcd_restore_member": {
-                "name": name,
-                "peer": url,
-                "cluster": plan.cluster,
-                "token": plan.key,
-            }
-        }
-        for name, url in plan.members.items()
-    }
-    names = {*plan.members, *watchers}
-    return {
-        "all": {
-            "vars": variables,
-            "hosts": {
-                node.name: {"ansible_host": node.ip} for node in site.nodes if node.name in names
-            },
-            "children": {
-                RESTORE_GROUP: {"hosts": {} if ends else members},
-                WATCHERS_GROUP: {"hosts": {} if ends else dict.fromkeys(watchers)},
-                END_GROUP: {"hosts": dict.fromkeys(plan.members) if ends else {}},
-            },
-        }
-    }
-
-
-def _service(site: Site) -> str:
-    """The address of the API within the cluster: the first one of the services."""
-    return f"{site.settings.network.service_cidr.network_address + 1}:443"

@@ -116,7 +116,7 @@ def _planned(request: BackupRequest, session: Session) -> tuple[str, ...]:
         f"{first.name}: a snapshot of etcd, restored once there",
         *(f"{one.node.name}: {one.told}" for one in asked_of(site)),
         f"this machine: {site.directory}, journal, passports",
-        f"to {session.backup_store.told}, for {len(request.recipients)} public keys",
+        f"to {session.backup_store.told}; public keys that open it: {len(request.recipients)}",
     ]
     if len(request.recipients) < 2:
         lines.append("only one key opens it: add an escrow key to backup: recipients")

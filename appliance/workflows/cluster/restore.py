@@ -19,9 +19,9 @@ from appliance.model.backup.restore import (
     RestorePlan,
     plan_from_survivor,
     plan_restore,
-    restore_inventory,
     was_compared,
 )
+from appliance.model.backup.restore_inventory import restore_inventory
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import CLUSTER_RESTORE
 from appliance.model.site.settings import Site

@@ -67,25 +67,29 @@ def _command(image):
 def _export(image, folder):
     argv = ["timeout", "--kill-after=5", str(SECONDS), *_command(image)]
     environment = dict(os.environ, PATH=appliance_programs.SEARCH_PATH)
-    with subprocess.Popen(
+    process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
-    ) as process:
-        try:
-            with tarfile.open(fileobj=process.stdout, mode="r|") as image_tar:
-                for layer in image_tar:
-                    if layer.isfile():
-                        _from_layer(image_tar.extractfile(layer), folder)
-        except tarfile.TarError as error:
-            process.kill()
-            said = process.stderr.read(4096).decode("utf-8", "replace").strip()
-            raise ImageError("%s: %s" % (image, said[-300:] or error)) from error
+    )
+    try:
+        with tarfile.open(fileobj=process.stdout, mode="r|") as image_tar:
+            for layer in image_tar:
+                if layer.isfile():
+                    _from_layer(image_tar.extractfile(layer), folder)
         # The rest of the stream, so that the runtime ends well.
         while process.stdout.read(1 << 20):
             pass
+    except tarfile.TarError as error:
+        said = process.stderr.read(4096).decode("utf-8", "replace").strip()
+        raise ImageError("%s: %s" % (image, said[-300:] or error)) from error
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+        process.stdout.close()
+        process.stderr.close()
 
 
 def _from_layer(stream, folder):

@@ -356,11 +356,13 @@ class Restoration:
 
     # -- end ---------------------------------------------------------------------------------
 
-    def end(self):
+    def end(self, others=True):
         """Remove what this restore brought here: exactly that, from its own folder."""
         mark = self.mark()
         if self.did("end"):
             return False
+        if others:
+            self._end_others()
         left = self.folder / STOPPED
         if left.is_dir() and any(left.iterdir()):
             raise RestorationError("%s still holds manifests: nothing was removed" % left)
@@ -372,6 +374,12 @@ class Restoration:
                 "%s holds what no restore writes (%s): move it away, then run again"
                 % (self.folder, ", ".join(sorted(strange)))
             )
+        self._remove_brought()
+        self._write(mark, acts=dict(mark.get("acts", {}), end=int(time.time())))
+        return True
+
+    def _remove_brought(self):
+        left = self.folder / STOPPED
         for name in (SNAPSHOT, SNAPSHOT + ".part"):
             (self.folder / name).unlink(missing_ok=True)
         programs = self.folder / PROGRAMS
@@ -381,5 +389,11 @@ class Restoration:
             programs.rmdir()
         if left.is_dir():
             left.rmdir()
-        self._write(mark, acts=dict(mark.get("acts", {}), end=int(time.time())))
-        return True
+
+    def _end_others(self):
+        """End restores that this one took over; each of them has a snapshot here, in plain."""
+        for other in sorted((self._root / RESTORES).iterdir()):
+            if other != self.folder and (other / MARK).is_file():
+                taken = Restoration(other.name, self._root, self._seconds)
+                if not taken.did("end"):
+                    taken.end(others=False)

@@ -37,6 +37,7 @@ description:
   - Refuses another machine, a machine with another site's CA, and one that is still a member.
   - A container, volume or package of others that needs a package of ours keeps it; it is named.
   - Data stay, unless O(lose_data) is set. Documents and lock of the site stay, unless O(forget) is.
+  - Run it once kubeadm undid its work (role node_reset).
   - Nothing is deleted on network storage, or on a file system mounted below a folder.
 options:
   machine_id: {description: Machine-id of the probed machine, type: str, required: true}
@@ -65,6 +66,7 @@ LOCK_SECONDS = 120
 MEMBER = ("etc/kubernetes", "var/lib/etcd", "var/lib/kubelet")
 DOCKER_UNITS = ("docker.socket", "docker.service")
 DOCKER_LINK = "docker0"
+DOCKER_RUN = "/run/docker"
 OWN_CHAIN = re.compile(r"-A DOCKER")
 OURS = re.compile(
     r"^(?::DOCKER|-A DOCKER)|-[jg] DOCKER| -[io] docker0\b|POSTROUTING .*! -o docker0"
@@ -156,7 +158,6 @@ class Bare:
             self.units()
             self.packages(first)
             self.of_packages()
-            self.links(first)
         self.lines()
         self.files()
         if self._want["lose_data"] and proved:
@@ -184,9 +185,8 @@ class Bare:
         names = self._free(survey.packages())
         if not names:
             return
-        if any(name.startswith("docker") for name in names):
-            for unit in DOCKER_UNITS:
-                self._run(["systemctl", "stop", unit])
+        if {"docker.io", "docker-ce"} & set(names):
+            self.end_docker()
         self._call(*self._apt("purge", *names))
         self.removed.append("packages %s" % ", ".join(names))
         left = sorted(set(names) & set(self.survey().installed))
@@ -217,14 +217,16 @@ class Bare:
         for name in self.survey().of_packages():
             self._remove(name)
 
-    def links(self, survey):
-        """Remove Docker's link and rules, once the Docker that we brought is gone."""
-        ours = {"docker.io", "docker-ce"} & set(survey.brought())
-        if not ours or ours & set(self.survey().installed):
-            return
+    def end_docker(self):
+        """Stop the Docker that we brought; what it made goes while iptables is there, too."""
+        for unit in DOCKER_UNITS:
+            self._run(["systemctl", "stop", unit])
         if is_there(self.root / "sys/class/net" / DOCKER_LINK):
             self._call("ip", "link", "delete", DOCKER_LINK)
             self.removed.append("link %s" % DOCKER_LINK)
+        for path in sorted(one for one, _ in mounts_of(self.root) if below(one, DOCKER_RUN)):
+            self._call("umount", "--no-canonicalize", path)
+            self.removed.append("mount %s" % path)
         for save, restore, tables in FIREWALLS:
             if not self._which(save) or not self._in_use(tables):
                 continue

@@ -205,15 +205,30 @@ class Survey:
     def others_containers(self):
         """Return which containers or volumes are no pod's, in words; empty where there are none."""
         data = self.root / "var/lib/docker"
-        for name, what in (("containers", "containers"), ("volumes", "volumes")):
-            found = [n for n in names_in(data / name) if (data / name / n).is_dir()]
-            if found:
-                return "%d %s are in /var/lib/docker/%s" % (len(found), what, name)
+        found = [n for n in names_in(data / "containers") if self._is_of_others(n)]
+        if found:
+            return "%d containers of others are in /var/lib/docker/containers" % len(found)
+        volumes = [n for n in names_in(data / "volumes") if (data / "volumes" / n).is_dir()]
+        if volumes:
+            return "%d volumes are in /var/lib/docker/volumes" % len(volumes)
+        # Of a member they are pods, which its reset ends; those of Docker are judged above.
+        spared = {"moby", "k8s.io"} if names_in(self.root / "etc/kubernetes") else {"moby"}
         tasks = self.root / "run/containerd/io.containerd.runtime.v2.task"
         for space in names_in(tasks):
-            if names_in(tasks / space):
+            if space not in spared and names_in(tasks / space):
                 return "containers of containerd's namespace %s run" % space[:40]
         return ""
+
+    def _is_of_others(self, name):
+        """Return whether a container of Docker's is not the kubelet's; in doubt it is of others."""
+        folder = self.root / "var/lib/docker/containers" / name
+        if not folder.is_dir():
+            return False
+        try:
+            labels = json.loads(small_text(folder / "config.v2.json") or "")["Config"]["Labels"]
+            return "io.kubernetes.pod.uid" not in labels
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return True
 
     def of_packages(self):
         """Return paths of packages that are purged already."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from appliance.adapters.backup.age import new_identity
 from appliance.adapters.backup.sources import LocalFile
 from appliance.errors import NodeUnreachable
 from appliance.model.backup.answer import NodeAnswer
 from appliance.model.backup.record import EtcdContent, EtcdMember, Missing, Part
+from appliance.model.site.recovery.backup_settings import Backup
 from appliance.model.site.settings import Node
 
 SNAPSHOT = b"a snapshot of etcd" * 5000
@@ -98,3 +101,13 @@ class FakeSources:
             return FakeStream(NodeAnswer((), (why,)))
         snapshot = Part("etcd/snapshot.db", SHA256, len(SNAPSHOT), node.name)
         return FakeStream(NodeAnswer((snapshot,), (), ETCD), [SNAPSHOT], breaks)
+
+
+def has_a_place(rack: Any) -> None:
+    """The site of a rack says who may open a backup, and where one goes."""
+    site = rack.desired.site
+    place = site.directory / "place"
+    place.mkdir()
+    wanted = Backup(recipients=(new_identity()[1],), to=str(place))
+    settings = site.settings.model_copy(update={"backup": wanted})
+    rack.desired = replace(rack.desired, site=replace(site, settings=settings))

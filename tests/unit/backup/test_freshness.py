@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str | None, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_freshness(case: str) -> None:
+def test_an_old_backup_is_told_from_a_fresh_one(case: str) -> None:
     written, why = CASES[case]
     found = staleness(newest_of(written), "rack", WANTED, NOW)
     assert (why in found, bool(found)) == (True, bool(why))

@@ -101,12 +101,12 @@ def test_other_names_are_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", PART_NAMES)
-def test_part_names(name: str) -> None:
+def test_a_part_has_a_name_below_its_kind(name: str) -> None:
     assert is_part_name(name) is PART_NAMES[name]
 
 
 @pytest.mark.parametrize("text", RECIPIENTS)
-def test_recipients(text: str) -> None:
+def test_only_public_keys_are_recipients(text: str) -> None:
     assert is_recipient(text) is bool(RECIPIENTS[text])
     assert not RECIPIENTS[text] or normal_recipient(text) == RECIPIENTS[text]
 

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 CA = "-----BEGIN CERTIFICATE-----\nc2l0ZQ==\n-----END CERTIFICATE-----\n"
-BROUGHT = ["chrony", "containerd", "docker.io", "htop-lib", "nginx", "nvidia-driver-535", "runc"]
+BROUGHT = [
+    "chrony",
+    "containerd",
+    "docker.io",
+    "htop-lib",
+    "iptables",
+    "nginx",
+    "nvidia-driver-535",
+    "runc",
+]
 OURS = {
     "etc/appliance/ca.crt": CA,
     "etc/appliance/packages.list": "deb\n",
@@ -48,7 +57,8 @@ THEIRS = {
     "opt/cni/bin/their-plugin": "x",
     "usr/local/bin/their-tool": "x",
     "home/ada/file": "x",
-    "proc/self/mountinfo": "36 35 98:0 / / rw shared:1 - ext4 none rw\n",
+    "proc/self/mountinfo": "36 35 98:0 / / rw shared:1 - ext4 none rw\n"
+    "37 36 0:4 / /run/docker/netns/default rw - nsfs nsfs rw\n",
 }
 DATA = {name for name in OURS if name.startswith(("srv/", "var/lib/appliance/etcd-"))} | {
     "var/lib/appliance/runai/before-2.7/dump.sql",
@@ -113,7 +123,10 @@ class Machine:
         files["var/lib/appliance/packages.json"] = json.dumps(record)
         for name, text in files.items():
             self.put(name, text)
-        (root / "var/lib/docker/containers").mkdir()
+        self.put(
+            "var/lib/docker/containers/0e/config.v2.json",
+            json.dumps({"Config": {"Labels": {"io.kubernetes.pod.uid": "u1"}}}),
+        )
         (root / "sys/class/net/docker0").mkdir(parents=True)
 
     def put(self, name: str, text: str = "x") -> None:
@@ -126,7 +139,7 @@ class Machine:
         return {str(path.relative_to(self.root)) for path in found}
 
     def which(self, name: str) -> str | None:
-        return None if "legacy" in name else f"/usr/sbin/{name}"
+        return None if "legacy" in name or "iptables" not in self.installed else f"/usr/sbin/{name}"
 
     def __call__(self, argv: list[str], data: str | None = None) -> tuple[int, str, str]:
         if argv[0] == "dpkg-query":
@@ -164,7 +177,11 @@ class Machine:
             self.active -= set(argv[1:])
         elif argv[0] == "ip":
             os.rmdir(self.root / "sys/class/net/docker0")  # noqa: PTH106
+        elif argv[0] == "umount":
+            assert argv[-1] == "/run/docker/netns/default"
+            self.put("proc/self/mountinfo", "36 35 98:0 / / rw shared:1 - ext4 none rw\n")
         else:
+            assert "iptables" in self.installed, "its program is purged"
             assert data == REMOVED_RULES
             self.rules = "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n"
         return 0, "", ""

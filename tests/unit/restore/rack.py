@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import IO, Any
 
 from appliance.model.backup.record import About, EtcdContent, Manifest, Part
-from appliance.model.backup.restore import NodeView
+from appliance.model.backup.restore_view import NodeView
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
 from appliance.model.state.desired import Desired

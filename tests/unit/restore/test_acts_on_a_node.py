@@ -194,9 +194,12 @@ def test_data_of_an_etcd_that_runs_is_not_touched(root: Path) -> None:
 
 def test_a_later_restore_takes_over_what_an_earlier_one_stopped(root: Path) -> None:
     before = everything(root)
-    acts.Restoration("earlier", root=root, seconds=5).stop()
+    earlier = acts.Restoration("earlier", root=root, seconds=5)
+    earlier.stop()
+    (earlier.folder / "snapshot.db").write_bytes(SNAPSHOT)
     all_acts(root)
     assert everything(root) == as_restored(before)
+    assert {path.name for path in earlier.folder.iterdir()} == {"mark.json"}
 
 
 def test_a_manifest_that_changed_meanwhile_is_named_and_kept(root: Path) -> None:

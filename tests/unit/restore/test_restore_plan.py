@@ -9,15 +9,14 @@ import pytest
 
 from appliance.model.backup.record import Manifest
 from appliance.model.backup.restore import (
-    NodeView,
     RestoreOptions,
     RestorePlan,
     plan_from_survivor,
     plan_restore,
-    read_view,
-    restore_inventory,
     was_compared,
 )
+from appliance.model.backup.restore_inventory import restore_inventory
+from appliance.model.backup.restore_view import NodeView, read_view
 from appliance.model.documents.strict_json import Unreadable
 from tests import samples
 from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, view
@@ -25,7 +24,8 @@ from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, view
 NOW = (1_772_416_800.0, "20260302T020000Z")
 CREATED = NOW[0] - 86400
 ALL = {name: view(name) for name in ("cp1", "cp2", "cp3")}
-KEY = f"{BACKUP}.20260301T100000Z"
+# Six digits stand for the members.
+KEY = f"{BACKUP}.e70929.20260301T100000Z"
 
 
 def plan(
@@ -51,7 +51,7 @@ def refused(found: RestorePlan) -> list[tuple[str, str]]:
 def test_every_control_plane_node_becomes_a_member_under_its_own_name() -> None:
     found = plan()
     assert found.refusals == ()
-    assert found.key == f"{BACKUP}.20260302T020000Z"
+    assert found.key == f"{BACKUP}.e70929.20260302T020000Z"
     assert found.cluster == (
         "cp1=https://198.18.7.11:2380,cp2=https://198.18.7.12:2380,cp3=https://198.18.7.13:2380"
     )
@@ -146,6 +146,12 @@ def test_a_restore_that_was_begun_goes_on_under_its_word(
     views = etcd_of(marked("cp2", *acts), cp2=etcd)
     found = plan(views)
     assert (found.key, found.resumes, len(found.refusals)) == (KEY, True, refusals)
+
+
+def test_a_restore_that_was_begun_with_other_members_is_begun_again() -> None:
+    views: dict[str, Any] = {**marked("cp2", "stop", "place"), "cp3": "cp3: burnt"}
+    found = plan(views, options=RestoreOptions(without=("cp3",)))
+    assert (found.key == KEY, found.resumes, found.refusals) == (False, False, ())
 
 
 @pytest.mark.parametrize("acts", [("stop", "place", "start", "end")])

@@ -84,13 +84,12 @@ def likeness_of(app: Application, directory: Path, release: str | None) -> Liken
         PreflightFailed: too little is known of it.
     """
     from appliance.adapters.local.content import load_release
-    from appliance.cli.care import last_facts
     from appliance.cli.screen.render import show_warnings
-    from appliance.cli.wiring import note
+    from appliance.cli.wiring import last_facts
     from appliance.model.upgrade.rehearsal.likeness import SeenSite, plan_likeness
 
     site = app.site(directory)
-    kept = last_facts(site, note).read()
+    kept = last_facts(site).read()
     if kept.unread:
         show_warnings(list(kept.unread))
     name = release or site.settings.appliance_release

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from appliance.model.backup.record import Manifest
-    from appliance.model.backup.restore import NodeView
+    from appliance.model.backup.restore_view import NodeView
     from appliance.model.site.settings import Node
 
 

@@ -1,15 +1,17 @@
-"""A site whose disks hold what nothing needs, for the questions of ``cluster cleanup``."""
+"""A rack whose disks hold what nothing needs, for the question of ``cluster cleanup``."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appliance.model.site.settings import Node
 from appliance.model.upkeep.care.supply import Supply
 from appliance.workflows.cluster.cleaning.ports import Care
-from tests.cli.question_rack import Rack
 from tests.unit.care.world import World as Cluttered
+
+if TYPE_CHECKING:
+    from tests.cli.question_rack import Rack
 
 
 def fills_disks(rack: Rack) -> None:
