@@ -66,6 +66,12 @@ def drips_errors(channel: paramiko.Channel, command: str) -> None:
         time.sleep(0.1)
 
 
+def loses_connection(channel: paramiko.Channel, command: str) -> None:
+    """Begin, and end the whole connection before the command's end."""
+    channel.sendall(mark_of(command))
+    channel.get_transport().close()
+
+
 def sends_no_status(channel: paramiko.Channel, command: str) -> None:
     """Says all there is to say, closes its outputs, and keeps the channel."""
     channel.sendall(mark_of(command))

@@ -144,6 +144,15 @@ def yes_option(command: Command) -> Command:
     return click.option("-y", "--yes", is_flag=True, help="Do not ask before acting.")(command)
 
 
+def without_backup_option(command: Command) -> Command:
+    """Add ``--without-backup`` to a command that asks for a fresh backup where a site has any."""
+    return click.option(
+        "--without-backup",
+        is_flag=True,
+        help="Go on although the site's newest backup is not fresh.",
+    )(command)
+
+
 STANDIN, REAL = "standin", "nvidia"
 
 

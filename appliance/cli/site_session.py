@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.cluster.certificates import RenewalResult
     from appliance.workflows.cluster.docker_removal import RemovalResult
-    from appliance.workflows.cluster.upgrade_look import UpgradeResult
+    from appliance.workflows.cluster.upgrading.look import UpgradeResult
     from appliance.workflows.gpu.look import GpuUpgradeResult
     from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult

@@ -13,8 +13,8 @@ from appliance.adapters.local.content import list_releases, load_release
 from appliance.cli.wiring import note
 from appliance.errors import BundleRefused
 from appliance.model.upgrade.path import hop_of, on_the_way
-from appliance.workflows.cluster.upgrade_look import UpgradeRequest
-from appliance.workflows.cluster.upgrade_supply import Supply
+from appliance.workflows.cluster.upgrading.look import UpgradeRequest
+from appliance.workflows.cluster.upgrading.supply import Supply
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes

@@ -13,6 +13,7 @@ import click
 
 from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
 from appliance.adapters.local.clock import SystemClock
+from appliance.cli.looks import disk_files, seen_by
 from appliance.cli.screen.terminal import print_line
 from appliance.model.state.journal import Run
 
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Preflight
     from appliance.workflows.session.upgrade_evidence import PackageReader, UpgradeEvidence
-
 
 # How long the end of a command waits for copies of its records: a node may be slow or away.
 COPY_SECONDS = 10.0
@@ -138,7 +138,7 @@ class Wiring:
             probe_arguments(desired),
             meanwhile=load_library,
             secret=lambda n: secrets().get(n),
-            seen=kept.saw_nodes,
+            seen=seen_by(kept.saw_nodes, disk_files(site).saw_nodes),
         )
         api = KubernetesApi(site, nodes, kept.saw_cluster)
         return cls(site, desired, nodes, api, found, kept)
@@ -195,6 +195,7 @@ class Wiring:
             read_workloads=self._read_workloads,
             read_claimed_volumes=self.read_claimed_volumes,
             keep_handmade=self._keep_handmade,
+            read_disks=disk_files(self.site).read,
             **given,
         )
 
@@ -314,7 +315,7 @@ class Wiring:
     @cached_property
     def upgrade_evidence(self) -> UpgradeEvidence:
         """What an upgrade is judged by."""
-        from appliance.adapters.upgrade_evidence import ClusterEvidence
+        from appliance.adapters.control_plane.upgrade_evidence import ClusterEvidence
 
         seen = [self.last_facts.saw_documents] if self.last_facts else []
         return ClusterEvidence(self.site, self.nodes, *seen)
@@ -335,7 +336,7 @@ class Wiring:
             how = ("drain", run, session.lock.require, REMOVAL_BUDGET_SECONDS)
             yield Eviction(drain, session.clock, session.observer, *how)
 
-    def lock(self, run: Run, reason: str = "") -> SiteLock:
+    def lock(self, run: Run, reason: str = "", voters: Collection[str] = ()) -> SiteLock:
         """The lock that ``run`` takes at its first step: one changing command at a time.
 
         A command that finds nothing to do, or only looks, takes nothing and waits for nobody. The
@@ -346,6 +347,8 @@ class Wiring:
 
         what = f"{run.command} {run.id}" + (f" ({reason})" if reason else "")
         lease = SiteLease(self.site, self.nodes, holder_of(run, reason), self.looking_since, note)
+        if voters:
+            lease.ask_only(voters)
         settle = partial(self.journal.settle, COPY_SECONDS)
         return SiteLocks(self.site.state_directory, what, lease, settle)
 

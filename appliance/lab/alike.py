@@ -2,7 +2,7 @@
 
 Each setting is made as a person made it: in a static pod's file, in the kubelet's file, or in an
 object of the API. One with which its program does not come back is taken away again, and named.
-What must not be here: what a document becomes (:mod:`appliance.model.rehearsal.handmade`).
+What must not be here: what a document becomes (:mod:`appliance.model.upgrade.rehearsal.handmade`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from appliance.adapters.kubernetes.handmade import KUBELET as KUBELET_FILE
 from appliance.adapters.kubernetes.handmade import MANIFESTS, MOST_BYTES, values_of
 from appliance.errors import ApplianceError, LabError
 from appliance.lab.site.site import KUBELET as LAB_KUBELET
-from appliance.model.rehearsal.handmade import (
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.node_metadata import NodeMetadata
+from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.rehearsal.handmade import (
     KUBELET,
     Handmade,
     parts,
@@ -26,10 +29,7 @@ from appliance.model.rehearsal.handmade import (
     put_into_static_pod,
     put_into_workload,
 )
-from appliance.model.rehearsal.likeness import Likeness, LikeNode, made_in_lab
-from appliance.model.state.cluster.cluster import Cluster
-from appliance.model.state.nodes.node_metadata import NodeMetadata
-from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.rehearsal.likeness import Likeness, LikeNode, made_in_lab
 from appliance.workflows.session.patience import Patience
 
 if TYPE_CHECKING:

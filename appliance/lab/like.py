@@ -1,7 +1,7 @@
 """A lab that is like a site: its network, nodes and site from the plan of a rehearsal.
 
-What must not be here: the plan (:mod:`appliance.model.rehearsal.likeness`), or hand-made settings
-(:mod:`appliance.lab.alike`).
+What must not be here: the plan (:mod:`appliance.model.upgrade.rehearsal.likeness`), or hand-made
+settings (:mod:`appliance.lab.alike`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from appliance.lab.layout import (
     require_lab_name,
 )
 from appliance.lab.site.site import KUBELET, LabExtras, LabSite, lab_site
-from appliance.model.rehearsal.likeness import Likeness
+from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 LONGEST_NAME = 20
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from appliance.lab.layout import RunningNode, SysctlChange
     from appliance.lab.site.site import LabSite
-    from appliance.model.rehearsal.likeness import Likeness
+    from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 
 class LabHost(Protocol):

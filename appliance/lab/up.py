@@ -23,7 +23,7 @@ from appliance.lab.site.site import (
     vendor_bundle,
 )
 from appliance.model.programs import Program, Use, missing_programs, packages_for, used_by
-from appliance.model.rehearsal.likeness import Likeness
+from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 BUNDLE, VENDORS = "bundle", "vendor bundle"
 

@@ -14,6 +14,7 @@ from appliance.model.plan.test_image import BUSYBOX, pod_test_image
 from appliance.model.site.settings import Site
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Look, PodView
+from appliance.workflows.cluster.backups.freshness import newest_backup
 from appliance.workflows.session.checks import inputs_without_pods
 from appliance.workflows.session.doubts import recorded_maintenance
 from appliance.workflows.session.look_warnings import collecting
@@ -109,7 +110,9 @@ def health(request: HealthRequest, session: Session) -> HealthResult:
         observed, look = observe(desired.site, session.nodes, session.cluster)
         inputs = inputs_without_pods(desired, observed, session.control_host)
         recorded = recorded_maintenance(session.archive, observed, warnings)
-        inputs = replace(inputs, recorded=recorded)
+        backup = newest_backup(desired.site, session)
+        disks = session.read_disks()
+        inputs = replace(inputs, recorded=recorded, disks=disks, backup=backup)
         if request.with_pods:
             inputs = replace(inputs, pods=_pods(session, inputs))
         results = judge(inputs, request.stage)

@@ -1,6 +1,6 @@
 """Everything that ends, on one list: one look at the nodes, join tokens, and this machine's files.
 
-What must not be here: what ends when (:mod:`appliance.model.horizon`).
+What must not be here: what ends when (:mod:`appliance.model.upkeep.horizon`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model.horizon.endings import Ending, Seen, horizon
+from appliance.model.upkeep.horizon.endings import Ending, Seen, horizon
 from appliance.workflows.session.survey import look_patiently
 
 if TYPE_CHECKING:

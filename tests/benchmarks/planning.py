@@ -26,7 +26,7 @@ from appliance.model.upgrade.gates import gates
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, plan_upgrade
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import EACH, KUBELET, RUNTIME, Clock
-from appliance.workflows.cluster.upgrade_look import forecasts_of
+from appliance.workflows.cluster.upgrading.look import forecasts_of
 from tests import samples
 from tests.fakes import FakeRack, run
 from tests.sessions import fake_session

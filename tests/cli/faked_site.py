@@ -25,7 +25,7 @@ class FakedSite(SiteSession):
     def upgrade_evidence(self) -> Any:
         return None
 
-    def lock(self, run: Any, reason: str = "") -> FakeJournal:  # noqa: ARG002
+    def lock(self, run: Any, reason: str = "", voters: Any = ()) -> FakeJournal:  # noqa: ARG002
         return FakeJournal()
 
 

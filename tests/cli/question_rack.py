@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.patch import bench as patches
 from tests.unit.rack.bench import Driver
 from tests.unit.rack.world import World
+from tests.unit.restore.rack import view
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
@@ -232,6 +233,13 @@ def has_a_role(rack: Rack) -> None:
 
 def ends_soon(rack: Rack) -> None:
     ends(rack.documents["cp1"], server=5)
+
+
+def has_lost_its_etcd(rack: Rack) -> None:
+    peer = f"https://{rack.desired.site.control_plane[0].ip}:2380"
+    seen = view("cp1", member={"name": "cp1", "peer": peer})
+    answer = Answer(0, json.dumps(asdict(seen)), "")
+    rack.run_as_root = lambda *_, **__: answer
 
 
 def has_an_older_runai(rack: Rack) -> None:

@@ -171,7 +171,7 @@ def test_the_cluster_alone_is_judged_on_a_site_without_runai(
     assert found["stage"] == "cluster"
     assert {check["check"] for check in found["checks"]} == {
         *("nodes_ready", "registry", "pod_guard", "ca_trust", "kubernetes_certificates"),
-        *("maintenance", "node_connectivity", "clock_spread"),
+        *("maintenance", "node_connectivity", "clock_spread", "disks"),
     }
     assert rack.asked[0][1:] == ()
 

@@ -10,7 +10,7 @@ from typing import Any
 import paramiko
 import pytest
 
-from appliance.adapters.ssh import host_keys
+from appliance.adapters.ssh.trust import host_keys
 from appliance.cli.app import Application
 from appliance.cli.commands.site.host_keys import accept
 from appliance.cli.exits import run

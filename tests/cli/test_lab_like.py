@@ -12,7 +12,7 @@ import pytest
 from appliance.adapters.site.files import load_site
 from appliance.cli.exits import run
 from appliance.lab.machine.podman import Podman
-from appliance.model.rehearsal.last_facts import HandmadeSettings, LastCluster, LastFacts
+from appliance.model.upgrade.rehearsal.last_facts import HandmadeSettings, LastCluster, LastFacts
 from tests.contract.tree import ROOT
 from tests.unit.rehearsal.scene import MACHINE, MEMORY, PODS, PROFILING, SEEN, facts, handmade
 

@@ -9,7 +9,7 @@ from typing import Any
 import paramiko
 import pytest
 
-from appliance.adapters.ssh import host_keys, known_hosts
+from appliance.adapters.ssh.trust import host_keys, known_hosts
 from appliance.cli.commands.node import host_key
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.state.cluster.cluster import Cluster, Unreachable

@@ -15,7 +15,7 @@ import pytest
 from appliance.adapters.ansible import playbooks
 from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
-from appliance.adapters.ssh import host_keys
+from appliance.adapters.ssh.trust import host_keys
 from appliance.cli.app import Application
 from appliance.cli.commands.hardware import reader
 from appliance.cli.exits import run
@@ -24,6 +24,7 @@ from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.answering import AnsweringMachine
 from tests import samples
+from tests.cli.question_care import care_of, fills_disks
 from tests.cli.question_rack import (
     Rack,
     Site,
@@ -35,6 +36,7 @@ from tests.cli.question_rack import (
     has_a_role,
     has_an_older_gpu_operator,
     has_an_older_runai,
+    has_lost_its_etcd,
     has_the_factorys_password,
     has_the_product,
     in_maintenance,
@@ -48,6 +50,7 @@ from tests.cli.question_rack import (
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
 from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
+from tests.unit.backup.fake_sources import FakeSources, has_a_place
 from tests.unit.bmc.fake_bios import MODELS
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
@@ -58,7 +61,10 @@ ASKED = "and then it asks"
 
 # Command -> its words, what brings it to its question, and whether it is about one machine.
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
+    ("cluster", "backup", "create"): ((), has_a_place, False),
     ("cluster", "certificates", "renew"): ((), ends_soon, False),
+    ("cluster", "restore"): (("--survivor", "cp1"), has_lost_its_etcd, False),
+    ("cluster", "cleanup"): ((), fills_disks, False),
     ("cluster", "upgrade"): (("--to", upgrades.NEW), almost_upgraded, False),
     ("gpu", "upgrade"): ((), has_an_older_gpu_operator, False),
     ("hardware", "bios", "set"): (
@@ -127,6 +133,8 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(
         "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
     )
+    monkeypatch.setattr("appliance.cli.backups.sources_of", lambda _: FakeSources())
+    monkeypatch.setattr("appliance.cli.care.care_ports", lambda _: care_of(found))
     monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
     monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)

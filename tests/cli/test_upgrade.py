@@ -18,9 +18,9 @@ from appliance.errors import NodeUnreachable, PlaybookFailed
 from appliance.lab.site.rehearsals import MARKDOWN as REPORT
 from appliance.lab.site.rehearsals import PAGE, RehearsalFiles
 from appliance.lab.site.sites import LabSiteFiles
-from appliance.model.rehearsal.likeness import Likeness, LikeNode
 from appliance.model.state.nodes.roles import SYSTEM_LABEL
 from appliance.model.state.observed import Fault
+from appliance.model.upgrade.rehearsal.likeness import Likeness, LikeNode
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeBundle
 from tests.unit.upgrade import rack as upgrades

@@ -17,7 +17,10 @@ Capture = pytest.CaptureFixture[str]
 CHANGING = {
     ("install",): (),
     ("node", "add"): ("w3",),
+    ("cluster", "backup", "create"): (),
     ("cluster", "certificates", "renew"): (),
+    ("cluster", "restore"): ("--survivor", "master1"),
+    ("cluster", "cleanup"): (),
     ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("gpu", "upgrade"): (),
     ("hardware", "bios", "set"): ("gpu1",),
@@ -43,6 +46,8 @@ CHANGING = {
     ("runai", "upgrade"): ("hosts.yml",),
 }
 LOOKING = {
+    ("cluster", "backup", "list"): (),
+    ("cluster", "backup", "verify"): ("README.md",),
     ("cluster", "certificates", "show"): (),
     ("hardware", "bios", "show"): (),
     ("hardware", "inspect"): (),

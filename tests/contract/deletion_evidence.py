@@ -57,6 +57,16 @@ MIRROR: Final = Evidence(
     "tests/unit/modules/test_bundle_store.py::"
     "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
 )
+RESTORE: Final = Evidence(
+    "a name of ours with the word of this restore, below a folder of ours with its mark",
+    "tests/unit/restore/test_acts_on_a_node.py::"
+    "test_a_folder_with_something_else_in_it_is_not_emptied",
+)
+ASIDE_FIRST: Final = Evidence(
+    "the same bytes, or the same folder, are under their other name first",
+    "tests/unit/restore/test_acts_on_a_node.py::"
+    "test_the_same_acts_end_a_restore_that_was_killed_at_any_change",
+)
 BURN_IN: Final = Evidence(
     "files of fixed names in a folder of ours that only root enters, while no burn-in runs",
     "tests/unit/hardware/test_burn_in_program.py::test_a_second_start_changes_nothing",
@@ -79,6 +89,10 @@ PINS: Final = Evidence(
     "our own pins of a discovery, once the site has every one of its keys",
     "tests/cli/test_site_discover.py::test_a_changed_certificate_is_refused_by_the_second_run",
 )
+VAULT_COPY: Final = Evidence(
+    "our own encrypted copy of an earlier vault, by its name's form, once fifty newer ones exist",
+    "tests/unit/bmc/test_vault_change.py::test_old_copies_make_room_and_other_files_stay",
+)
 LEFT_MEDIUM: Final = Evidence(
     "a folder of media that a killed run left; the site's lock is held, so no other run is at work",
     "tests/unit/imaging/test_server.py::test_what_a_killed_run_left_is_removed",
@@ -91,10 +105,29 @@ SERVED: Final = Evidence(
     "the manifest named by its own digest lists it, and another verified bundle is served",
     "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
 )
+NEEDLESS_IMAGE: Final = Evidence(
+    "an earlier bundle lists this name with this digest, the site's registry, and no container",
+    f"{_MODULES}/test_runtime_images.py::"
+    "test_only_what_is_asked_with_its_digest_and_is_not_in_use_goes",
+)
+OLD_RUN: Final = Evidence(
+    "named by the id of a run, below the site's own state, with nothing but what a run writes",
+    "tests/unit/care/test_records.py::test_only_the_folder_of_a_run_is_removed",
+)
+READ_ONLY: Final = Evidence("a drop-in of our name below /run, which the same unit wrote")
 SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
 PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")
 DIGEST: Final = Evidence("a blob named by 64 hex digits of a manifest of ours, of another size")
+BACKUP: Final = Evidence(
+    "a whole backup: the file beside it is of this site and has its sha256; or a name that this "
+    "machine wrote down before, without a file beside it",
+    "tests/unit/backup/test_backup_create.py::test_one_that_was_changed_is_not_removed",
+)
+GATHERED: Final = Evidence(
+    "a folder of ours with our marker, which nothing holds, and with nothing else in it",
+    f"{_MODULES}/test_backup_folder.py::test_what_no_backup_wrote_stays",
+)
 TRIAL: Final = Evidence(
     "a folder of ours with our marker, which nothing holds, and with nothing else in it",
     f"{_MODULES}/test_etcd_trial.py::test_what_no_trial_wrote_stays",

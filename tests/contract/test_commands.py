@@ -28,7 +28,7 @@ VERBS = {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
         "ssh", "logs", "patch", "power",
     },
-    "cluster": {"upgrade", "backup", "restore", "certificates"},
+    "cluster": {"cleanup", "upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
     "gpu": {"upgrade", "top"},
     "rack": {"down", "up"},
@@ -43,11 +43,12 @@ CHANGING = {
     ("bundle", "sign"), ("bundle", "join"),
     ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
-    ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
+    ("cluster", "backup", "create"), ("cluster", "certificates", "renew"),
+    ("cluster", "restore"), ("cluster", "upgrade"), ("self", "upgrade"),
     ("runai", "upgrade"), ("gpu", "upgrade"), ("node", "patch"),
     ("node", "power", "on"), ("node", "power", "off"), ("node", "power", "cycle"),
     ("node", "image"), ("reset",), ("rack", "down"), ("rack", "up"), ("hardware", "bios", "set"),
-    ("hardware", "bmc-password"), ("hardware", "burn-in"),
+    ("hardware", "bmc-password"), ("hardware", "burn-in"), ("cluster", "cleanup"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

@@ -21,6 +21,8 @@ OWN_LIMITS = (
     Path("playbooks/module_utils/appliance_api_server.py"),
     Path("playbooks/module_utils/appliance_etcd_trial.py"),
     Path("playbooks/module_utils/appliance_jumpbox.py"),
+    Path("roles/etcd_restore/module_utils/etcd_image_programs.py"),
+    Path("roles/etcd_restore/module_utils/etcd_salvage.py"),
     Path("roles/kubernetes_certificates/module_utils/certificate_renewal.py"),
     Path("roles/node_bare/module_utils/bare_survey.py"),
     Path("roles/lab_node/module_utils/lab_commands.py"),

@@ -28,7 +28,6 @@ DAYS = 360
 
 def forge(lab: LabSite, node: str, days: float) -> None:
     """Give a node's API server a certificate of the cluster's CA that ends in so many days."""
-    ca = x509.load_pem_x509_certificate(lab.shell(node, f"cat {PKI}/ca.crt").encode())
     key: Any = serialization.load_pem_private_key(
         lab.shell(node, f"cat {PKI}/ca.key").encode(), None
     )
@@ -37,7 +36,8 @@ def forge(lab: LabSite, node: str, days: float) -> None:
     made = (
         x509.CertificateBuilder()
         .subject_name(old.subject)
-        .issuer_name(ca.subject)
+        # The CA itself is not read: kubeadm gives it the serial number 0, which libraries refuse.
+        .issuer_name(old.issuer)
         .public_key(old.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=30))

@@ -80,6 +80,10 @@ PAGES: dict[str, tuple[Typed, ...]] = {
         Typed("appliance node add w2 --replace w2 --accept-host-keys", _another_w2),
         Typed("appliance node passport w2"),
     ),
+    "keep-the-disks-clean": (
+        Typed("appliance cluster cleanup --site SITE --dry-run"),
+        Typed("appliance cluster cleanup --site SITE"),
+    ),
     "hand-over-to-another-engineer": (
         Typed("appliance site check --site SITE"),
         Typed("appliance site adopt --site SITE"),
@@ -93,7 +97,7 @@ LEFT_OUT = (
     "appliance node role set w2 --role system",
     "appliance node add w3 --replace w2 --accept-host-keys",
 )
-ASKS = ("install", "maintain", "return", "remove", "rejoin", "add")
+ASKS = ("install", "maintain", "return", "remove", "rejoin", "add", "cleanup")
 
 
 def _undo(lab: LabSite, page: str) -> None:

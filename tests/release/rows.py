@@ -122,12 +122,15 @@ ROWS = (
     ),
     _lab(
         "life",
-        "a BMC proves a loss, runbooks do what they say, certificates, support bundles, burn-in",
+        "a BMC proves a loss, runbooks do what they say, certificates, support bundles, burn-in, "
+        "backups",
+        "tests/lab/test_backup.py",
         "tests/lab/test_bmc.py",
         "tests/lab/test_burn_in.py",
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
         "tests/lab/test_support.py",
+        "tests/lab/test_care.py",
         package=WITH_RUNBOOKS,
     ),
     Row(
@@ -209,6 +212,11 @@ ROWS = (
         "kernel-nfs",
         "the kernel's own NFS server and client, in a virtual machine",
         "tests/lab/test_kernel_nfs.py",
+    ),
+    _lab(
+        "restore",
+        "etcd of three control planes is destroyed, or one is left: one command, killed at will",
+        "tests/lab/test_restore.py",
     ),
     _lab(
         "three-control-planes",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.adapters.local.content import find_content_root
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.documents.strict_json import Unreadable, read_json
-from appliance.model.site.etcd_restore import EtcdRestore
+from appliance.model.site.recovery.etcd_restore import EtcdRestore
 from appliance.model.upgrade.evidence import EtcdStatus, Silence, SnapshotProof
 
 if TYPE_CHECKING:

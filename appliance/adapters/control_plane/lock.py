@@ -114,6 +114,10 @@ class SiteLease:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
+    def ask_only(self, names: Collection[str]) -> None:
+        """Leave out control-plane nodes that are lost; a majority is one of the others."""
+        self._control_plane = tuple(node for node in self._control_plane if node.name in names)
+
     def acquire(self) -> tuple[str, ...]:
         """Take the lock and renew it by a thread; return sentences for the journal.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from appliance.adapters.ssh import known_hosts
-from appliance.adapters.ssh.host_keys import host_keys
+from appliance.adapters.ssh.trust import known_hosts
+from appliance.adapters.ssh.trust.host_keys import host_keys
 from appliance.errors import Refused
 
 if TYPE_CHECKING:

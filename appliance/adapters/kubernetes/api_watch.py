@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from appliance.model.rehearsal.report.rehearsed import ApiGap, ApiWatched
+from appliance.model.upgrade.rehearsal.report.rehearsed import ApiGap, ApiWatched
 
 EVERY_SECONDS: Final = 0.2
 WAIT_SECONDS: Final = 1.0

@@ -1,7 +1,7 @@
 """The last facts of a site's nodes: ``<site>/.appliance/facts/``, one file a node, and the cluster.
 
 Every look writes what it saw, each file whole or not at all. What could not be kept stops no
-command. What must not be here: what is kept (:mod:`appliance.model.rehearsal.last_facts`).
+command. What must not be here: what is kept (:mod:`appliance.model.upgrade.rehearsal.last_facts`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from typing import Any, Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import replace_file
-from appliance.model.rehearsal.handmade import Handmade, handmade_of
-from appliance.model.rehearsal.last_facts import (
+from appliance.model.state.cluster.cluster import Cluster, ClusterState
+from appliance.model.state.observed import Look
+from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.losses import Documents
+from appliance.model.upgrade.rehearsal.handmade import Handmade, handmade_of
+from appliance.model.upgrade.rehearsal.last_facts import (
     MOST_BYTES,
     HandmadeSettings,
     LastCluster,
@@ -27,10 +31,6 @@ from appliance.model.rehearsal.last_facts import (
     read_last_cluster,
     read_last_facts,
 )
-from appliance.model.state.cluster.cluster import Cluster, ClusterState
-from appliance.model.state.observed import Look
-from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.losses import Documents
 
 FACTS: Final = "facts"
 CLUSTER: Final = "cluster.json"

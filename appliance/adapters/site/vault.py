@@ -24,6 +24,7 @@ from appliance.adapters.local.content import find_content_root
 from appliance.adapters.local.processes import run
 from appliance.adapters.local.state_files import make_folder, replace_file
 from appliance.adapters.site.state import require_state
+from appliance.adapters.site.vault_files import keep_copy
 from appliance.adapters.site.vault_text import read_secrets, require_plain, with_secrets
 from appliance.errors import CommandFailed, ConfigError, Refused
 
@@ -342,10 +343,13 @@ class SiteVault:
         # What another program wrote meanwhile is kept: the file itself is changed.
         before = vault.text(self._file)
         text = with_secrets(self._file, before, changes)
+        encrypted = vault.encrypt(text)
         try:
+            # First: what lets in must not be in the one file alone that others write, too.
+            keep_copy(self._site.directory, encrypted)
             mode = self._file.stat().st_mode & 0o777
             # Where a link leads: a copy in its place would be the only one with a new secret.
-            replace_file(self._file.resolve(), vault.encrypt(text), mode=mode)
+            replace_file(self._file.resolve(), encrypted, mode=mode)
         except OSError as error:
             raise ConfigError(
                 f"{self._file} cannot be written: {error.strerror}; it is as it was",

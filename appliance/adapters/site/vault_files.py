@@ -1,16 +1,22 @@
 """The vault files of a site as they lie on the disk: encrypted, whole, and without a conflict.
 
-Nothing is opened here, so a damaged file is never taken for a wrong password. What must not be
-here: the password and the secrets (``appliance.adapters.site.vault``).
+Nothing is opened here, so a damaged file is never taken for a wrong password. Each vault that this
+tool wrote is kept as an encrypted copy: an editor that was open, or an older file from version
+control, may replace it later. What must not be here: the password and the secrets
+(``appliance.adapters.site.vault``).
 """
 
 from __future__ import annotations
 
 import binascii
+import hashlib
 import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
+from appliance.adapters.local.state_files import STATE, write_once
 from appliance.model.site.files.diagnostics import SiteFault
 
 _HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
@@ -19,6 +25,10 @@ _DIGITS, _BLOCK_DIGITS = 64, 32
 _RESTORE: Final = (
     "restore it from version control (git log -- {}) or from a backup; no password opens it so"
 )
+COPIES: Final = Path(STATE, "vault-copies")
+# Those that were kept last; older ones make room.
+MOST_COPIES: Final = 50
+_COPY: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}\.yml")
 _CONFLICT: Final = re.compile(r"(<{7}|>{7})( .*)?\s*")
 
 
@@ -79,3 +89,24 @@ def _is_whole(digits: bytes) -> bool:
     if len(parts) != 3 or [len(part) for part in parts[:2]] != [_DIGITS, _DIGITS]:
         return False
     return bool(parts[2]) and len(parts[2]) % _BLOCK_DIGITS == 0
+
+
+def keep_copy(site: Path, encrypted: str) -> None:
+    """Keep a vault as this tool wrote it, in the site's state on this machine.
+
+    Args:
+        site: the site's directory.
+        encrypted: the content of the vault's file.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    folder = site / COPIES
+    digest = hashlib.sha256(encrypted.encode()).hexdigest()[:12]
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    path = folder / f"{moment}-{digest}.yml"
+    if not path.exists():
+        write_once(path, encrypted)
+    ours = sorted(one for one in folder.iterdir() if _COPY.fullmatch(one.name))
+    for old in ours[:-MOST_COPIES]:
+        old.unlink(missing_ok=True)

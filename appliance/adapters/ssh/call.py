@@ -263,6 +263,9 @@ def _exchange(
         if isinstance(stderr, Exception):
             raise stderr
         channel.status_event.wait()
+        if channel.exit_status < 0 and not transport.is_active():
+            # Another call of the same connection may have ended it: that is no answer of the node.
+            raise EOFError("it ended before the command did")
         return channel.exit_status, output, stderr
     finally:
         with suppress(Exception):

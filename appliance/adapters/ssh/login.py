@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from appliance.adapters.local.processes import find_program, search_path
-from appliance.adapters.ssh.known_hosts import missing
+from appliance.adapters.ssh.trust.known_hosts import missing
 from appliance.errors import CommandFailed, NodeUnreachable
 from appliance.model.programs import install_command, program_named
 from appliance.model.site.settings import Node, Site

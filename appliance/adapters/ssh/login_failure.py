@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from appliance.adapters.ssh.known_hosts import entry_name
+from appliance.adapters.ssh.trust.known_hosts import entry_name
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import (
@@ -28,7 +28,7 @@ def told_of_login(error: Exception, transport: paramiko.Transport | None) -> Exc
 
     paramiko reads the file as RSA, ECDSA and Ed25519 in turn, and raises the last error: a node
     that refused an RSA key is reported as "Invalid key". The file itself was checked before, by
-    :func:`appliance.adapters.ssh.keys.check_private_key`.
+    :func:`appliance.adapters.ssh.trust.keys.check_private_key`.
 
     Args:
         error: what ``SSHClient.connect`` raised.
@@ -140,3 +140,13 @@ def _is_alive(error: Exception, *, direct: bool) -> bool:
 
 def _fingerprint(key: paramiko.PKey) -> str:
     return f"{key.get_name()} {key.fingerprint}"
+
+
+def login_timed_out(site: Site, node: Node, seconds: float) -> NodeUnreachable:
+    """A login that did not end in its time."""
+    return NodeUnreachable(
+        f"{node.name} ({node.address.ip}): the SSH login timed out after {seconds:g} s",
+        hint=f"see where it hangs: {ssh_command(site, node, verbose=True)}",
+        answers=True,
+        cause=f"the SSH login timed out after {seconds:g} s",
+    )

@@ -10,9 +10,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,20 +26,19 @@ from appliance.adapters.ssh.call import (
     call,
     ended_after,
     follow,
-    last_line,
 )
-from appliance.adapters.ssh.keys import check_private_key, local_fault
-from appliance.adapters.ssh.known_hosts import load, put
-from appliance.adapters.ssh.login_failure import login_failure, told_of_login
+from appliance.adapters.ssh.login_failure import login_failure, login_timed_out, told_of_login
+from appliance.adapters.ssh.probe_answer import facts_of
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from appliance.adapters.ssh.streaming import Exchange
+from appliance.adapters.ssh.trust.keys import check_private_key, local_fault
+from appliance.adapters.ssh.trust.known_hosts import load, put
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, said_by, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
-from appliance.model.node.fencing import DEAD
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS, ssh_command
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.facts.reader import NotFacts, read_facts
 from appliance.model.state.observed import Fault, Look
 
 if TYPE_CHECKING:
@@ -214,10 +214,34 @@ class SshNodes:
                 transport, command, stdin, seconds=seconds, limits=limits, on_text=on_text
             )
 
+    @contextmanager
+    def stream_as_root(
+        self, node: Node, script: str, pieces: Iterable[bytes], *, silence: float, seconds: float
+    ) -> Iterator[Iterator[bytes]]:
+        """Run a script as root; its output is a stream, and so is its input, ``pieces``.
+
+        Raises:
+            NodeUnreachable: no connection, it broke, the script failed, or it was silent.
+            ConfigError: the vault lacks the password that sudo asks for.
+        """
+        given = chain([self._become.stdin(b"")], pieces)
+        with self._as_unreachable(node):
+            where = self._transport(node)
+            exchange = Exchange(where, self._become.command(script), given, silence)
+        with closing(exchange):
+            yield self._output_of(node, exchange, seconds)
+
+    def _output_of(self, node: Node, exchange: Exchange, seconds: float) -> Iterator[bytes]:
+        with self._as_unreachable(node):
+            yield from exchange.output(seconds)
+
     def read_as_root(
         self, node: Node, path: str, *, most_bytes: int | None = None, timeout: float = 60
     ) -> Answer:
         """The content of a file, through sudo if the login user cannot read it.
+
+        A broken connection is made once more: other calls share it, and each may end it by its
+        own deadline.
 
         Raises:
             NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
@@ -225,7 +249,13 @@ class SshNodes:
         """
         program = "cat" if most_bytes is None else f"head -c {most_bytes}"
         command = self._become.command(f"exec {program} {path}", enough=f"[ -r {path} ]")
-        return self.run(node, command, stdin=self._become.stdin(b""), timeout=timeout)
+        stdin = self._become.stdin(b"")
+        try:
+            return self.run(node, command, stdin=stdin, timeout=timeout)
+        except NodeUnreachable as error:
+            if isinstance(error.__cause__, CallFailed) or not error.logged_in:
+                raise
+        return self.run(node, command, stdin=stdin, timeout=timeout)
 
     @contextmanager
     def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:
@@ -256,28 +286,7 @@ class SshNodes:
                 error.logged_in,
                 error.cause,
             )
-        if answer.code or not answer.output.strip():
-            output = last_line(answer.errors or answer.output)
-            return Fault(
-                node.name,
-                f"{node.name}: the probe exited with {answer.code}: {output or 'no output'}",
-                "check its Python: "
-                + ssh_command(self._site, node, f"{self._connection.python} --version"),
-                answers=True,
-                logged_in=True,
-            )
-        try:
-            return read_facts(answer.output, received_at=time.time())
-        except NotFacts as error:
-            return Fault(
-                node.name,
-                f"{node.name}: the output of its probe is not valid: {error}",
-                f"check the machine: {ssh_command(self._site, node, 'uptime')}; to remove a "
-                f"worker that is not trusted any more: appliance node remove {node.name} {DEAD}",
-                answers=True,
-                deceives=True,
-                logged_in=True,
-            )
+        return facts_of(self._site, node, answer)
 
     def _transport(self, node: Node) -> paramiko.Transport:
         with self._lock:
@@ -342,11 +351,11 @@ class SshNodes:
                 client.close()
                 _LOGGER.debug("%s: no login at %s: %r", node.name, address, error)
                 if expired.is_set():
-                    raise self._timed_out(node) from error
+                    raise login_timed_out(self._site, node, LOGIN_SECONDS) from error
                 said = said_by(proxy) if proxy else ""
                 raise (local_fault(error) or login_failure(self._site, node, told, said)) from error
         if expired.is_set():
-            raise self._timed_out(node)
+            raise login_timed_out(self._site, node, LOGIN_SECONDS)
         _LOGGER.debug("%s: logged in at %s", node.name, address)
         transport = client.get_transport()
         if transport is not None:
@@ -359,14 +368,6 @@ class SshNodes:
             if not self._key_checked:
                 check_private_key(self._connection.private_key)
                 self._key_checked = True
-
-    def _timed_out(self, node: Node) -> NodeUnreachable:
-        return NodeUnreachable(
-            f"{node.name} ({node.address.ip}): the SSH login timed out after {LOGIN_SECONDS} s",
-            hint=f"see where it hangs: {ssh_command(self._site, node, verbose=True)}",
-            answers=True,
-            cause=f"the SSH login timed out after {LOGIN_SECONDS} s",
-        )
 
 
 def _close(client: paramiko.SSHClient) -> None:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from appliance.adapters.ssh.become import IS_ROOT, root_command
 from appliance.adapters.ssh.call import BeginLimits, CallFailed, call, ended_after, last_line
-from appliance.adapters.ssh.host_keys import shown_key
-from appliance.adapters.ssh.keys import check_private_key
-from appliance.adapters.ssh.known_hosts import put
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from appliance.adapters.ssh.trust.host_keys import shown_key
+from appliance.adapters.ssh.trust.keys import check_private_key
+from appliance.adapters.ssh.trust.known_hosts import put
 from appliance.errors import ConfigError
 from appliance.model.checks.discovery.found import Failed, Found, found_by_ssh
 from appliance.model.checks.discovery.pins import is_pin

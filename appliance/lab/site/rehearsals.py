@@ -1,6 +1,6 @@
 """What a lab that is like a site writes down of the upgrades that were run in it, and the report.
 
-What must not be here: what the report says (:mod:`appliance.model.rehearsal.report`).
+What must not be here: what the report says (:mod:`appliance.model.upgrade.rehearsal.report`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import replace_file
 from appliance.lab.site.site import STATE
 from appliance.lab.site.sites import likeness_file
-from appliance.model.rehearsal.likeness import MOST_BYTES as MOST_OF_LIKENESS
-from appliance.model.rehearsal.likeness import Likeness, read_likeness
-from appliance.model.rehearsal.report.blocks import as_markdown, as_page
-from appliance.model.rehearsal.report.rehearsed import MOST_BYTES, RehearsedRun, read_rehearsed
-from appliance.model.rehearsal.report.report import Rehearsal, report
+from appliance.model.upgrade.rehearsal.likeness import MOST_BYTES as MOST_OF_LIKENESS
+from appliance.model.upgrade.rehearsal.likeness import Likeness, read_likeness
+from appliance.model.upgrade.rehearsal.report.blocks import as_markdown, as_page
+from appliance.model.upgrade.rehearsal.report.rehearsed import (
+    MOST_BYTES,
+    RehearsedRun,
+    read_rehearsed,
+)
+from appliance.model.upgrade.rehearsal.report.report import Rehearsal, report
 
 RUNS: Final = STATE / "rehearsal"
 # Not beside the site's own files: Ansible would read them as an inventory.

@@ -15,7 +15,7 @@ from appliance.adapters.local.processes import run
 from appliance.adapters.local.state_files import replace_file
 from appliance.errors import Refused
 from appliance.lab.site.site import KEY, STATE, LabSite
-from appliance.model.rehearsal.likeness import MOST_BYTES, Likeness, read_likeness
+from appliance.model.upgrade.rehearsal.likeness import MOST_BYTES, Likeness, read_likeness
 
 HOSTS, SETTINGS = Path("hosts.yml"), Path("group_vars", "all", "site.yml")
 # A site that differs in one of these belongs to another lab, or to other options of this lab.

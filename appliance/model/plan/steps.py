@@ -90,6 +90,15 @@ DOCKER_REMOVAL = Step(
     None,
     command=UPGRADE,
 )
+# Its workflow decides what goes, and looks again afterwards.
+CLEANUP = Step(
+    "cleanup",
+    "registry, mirror and nodes hold nothing of bundles that nothing needs",
+    all_but_jumpboxes,
+    None,
+    command="cluster cleanup",
+    disturbs="the registry takes no pushes while it frees blobs, minutes at most; pulls go on",
+)
 # Its workflow decides which nodes, and verifies each.
 KUBERNETES_UPGRADE = Step(
     "kubernetes_upgrade",
@@ -123,6 +132,15 @@ GPU_UPGRADE = Step(
     command="gpu upgrade",
     disturbs="the operator's pods restart; each node with GPUs is emptied, and may restart",
 )
+# All control-plane nodes at once; its workflow verifies them.
+CLUSTER_RESTORE = Step(
+    "cluster_restore",
+    "etcd holds what the snapshot has, and everything watches the API from there on",
+    cluster_members,
+    None,
+    command="cluster restore",
+    disturbs="the whole control plane is away for minutes; pods that watch the API restart",
+)
 STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
@@ -136,9 +154,11 @@ STEPS: tuple[Step, ...] = (
     KUBERNETES_IMAGES,
     KUBERNETES_RUNTIME,
     DOCKER_REMOVAL,
+    CLEANUP,
     KUBERNETES_UPGRADE,
     NODE_PATCH,
     GPU_UPGRADE,
+    CLUSTER_RESTORE,
 )
 BY_NAME = {step.name: step for step in STEPS}
 INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from appliance.model.site import addresses, groups
-from appliance.model.site.etcd_restore import EtcdRestore
 from appliance.model.site.external_registry import ExternalRegistry
 from appliance.model.site.fields import (
     Address,
@@ -42,6 +41,8 @@ from appliance.model.site.fields import (
     Zone,
 )
 from appliance.model.site.imaging_settings import Imaging, NodeImaging
+from appliance.model.site.recovery.backup_settings import Backup
+from appliance.model.site.recovery.etcd_restore import EtcdRestore
 from appliance.model.site.runai_settings import Gpu, Runai
 
 Balancer = Literal["none", "site", "keepalived"]
@@ -174,6 +175,8 @@ class SiteSettings(Settings):
     kubernetes: KubernetesSettings = KubernetesSettings()
     certificates: Certificates = Certificates()
     etcd_restore: EtcdRestore = EtcdRestore()
+    backup: Backup | None = None
+    """Encrypted backups of the whole appliance; null: none are made, and nothing asks for one."""
     imaging: Imaging | None = None
     """How bare servers get their operating system; null: it is installed by hand."""
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 The mark on the control-plane nodes names the upgrade to every other command; the same command goes
 on from any laptop. What must not be here: the path (:mod:`appliance.model.upgrade`), or carrying
-out its steps (:mod:`appliance.workflows.cluster.upgrade_run`).
+out its steps (:mod:`appliance.workflows.cluster.upgrading.run`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import agreed_of, out_of_service, refusals_of, to_judge
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
-from appliance.workflows.cluster.upgrade_back import take_back
-from appliance.workflows.cluster.upgrade_gates import accepted_by, judge
-from appliance.workflows.cluster.upgrade_look import (
+from appliance.workflows.cluster.upgrading.back import take_back
+from appliance.workflows.cluster.upgrading.gates import accepted_by, judge
+from appliance.workflows.cluster.upgrading.look import (
     NO_ETCD,
     POLL_SECONDS,
     Etcd,
@@ -36,9 +36,9 @@ from appliance.workflows.cluster.upgrade_look import (
     situation,
     without_left_out,
 )
-from appliance.workflows.cluster.upgrade_revive import revive
-from appliance.workflows.cluster.upgrade_run import UpgradeRun
-from appliance.workflows.cluster.upgrade_supply import require_bundles
+from appliance.workflows.cluster.upgrading.revive import revive
+from appliance.workflows.cluster.upgrading.run import UpgradeRun
+from appliance.workflows.cluster.upgrading.supply import require_bundles
 from appliance.workflows.session.confirmation import (
     is_late,
     require_as_shown,

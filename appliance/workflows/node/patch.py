@@ -33,7 +33,7 @@ from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.foresight import agreed_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
-from appliance.workflows.cluster.upgrade_nodes import Batches
+from appliance.workflows.cluster.upgrading.nodes import Batches
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.node.patch_look import (
     PatchRequest,

@@ -31,7 +31,7 @@ from appliance.model.upgrade.evidence import Evidence
 from appliance.model.upgrade.points.etcd import etcd
 from appliance.model.upgrade.points.gate import Gate, stopping
 from appliance.workflows.cluster.foresight import foresee, refusals_of, to_judge
-from appliance.workflows.cluster.upgrade_look import observe_patiently
+from appliance.workflows.cluster.upgrading.look import observe_patiently
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import Forecast

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
+    from appliance.model.state.facts.disk_history import DiskHistory
+    from appliance.workflows.cluster.backups.ports import Sources, Store
+    from appliance.workflows.cluster.cleaning.ports import Care
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
@@ -112,6 +115,10 @@ class Session:
         rack_record: what this machine knows of a rack that was taken down.
         remains: what machines still have of the product.
         forget_cluster: removes the kubeconfig of a cluster that is gone from this machine.
+        care: what fills disks, and its removal.
+        read_disks: how full the disks of nodes were at earlier looks, by the node's name.
+        backup_store: the backups of one place.
+        backup_sources: what nodes and this machine give to a backup.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -157,3 +164,7 @@ class Session:
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
     remains: Remaining = field(default=_missing("remains"), repr=False)
     forget_cluster: Callable[[], None] = field(default=_missing("forget_cluster"), repr=False)
+    care: Care = field(default=_missing("care"), repr=False)
+    read_disks: Callable[[], Mapping[str, DiskHistory]] = dict
+    backup_store: Store = field(default=_missing("backup_store"), repr=False)
+    backup_sources: Sources = field(default=_missing("backup_sources"), repr=False)

@@ -50,6 +50,8 @@ COMMANDS = (
     "hardware qualify --site SITE --report SITE/../hardware-secrets.html",
     "hardware burn-in --site SITE --output json",
     "cluster certificates renew --site SITE --dry-run",
+    "cluster backup list --site SITE --to SITE/..",
+    "cluster cleanup --site SITE --dry-run",
     "cluster upgrade --to k8s-1.23.17-r1 --site SITE --dry-run",
     "site check --site SITE",
     "site show --site SITE",

@@ -11,7 +11,7 @@ from appliance.adapters.control_plane.etcd_evidence import EtcdEvidence
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import ClusterError, NodeUnreachable
-from appliance.model.site.etcd_restore import EtcdRestore
+from appliance.model.site.recovery.etcd_restore import EtcdRestore
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
 from tests import samples

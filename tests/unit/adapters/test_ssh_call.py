@@ -22,6 +22,7 @@ from tests.ssh_server import (
     drips,
     drips_errors,
     is_silent,
+    loses_connection,
     mark_of,
     says,
     says_for_ever,
@@ -116,6 +117,32 @@ def test_a_failure_keeps_its_code_and_its_words(rack: Servers) -> None:
     nodes = nodes_of(rack, says(b"gone\n", 3))
     answer = nodes.run(nodes._site.nodes[0], "true", timeout=5)
     assert (answer.code, answer.output) == (3, "gone\n")
+
+
+def test_a_connection_that_ends_under_a_command_is_no_answer(rack: Servers) -> None:
+    nodes = nodes_of(rack, loses_connection)
+    with pytest.raises(NodeUnreachable, match="broke: it ended before the command did") as caught:
+        nodes.run(nodes._site.nodes[0], "true", timeout=5)
+    assert caught.value.logged_in
+
+
+def test_a_file_is_read_again_over_a_new_connection(rack: Servers) -> None:
+    asked: list[str] = []
+
+    def once(channel: paramiko.Channel, command: str) -> None:
+        asked.append(command)
+        behave = loses_connection if len(asked) == 1 else says(b"content\n")
+        behave(channel, command)
+
+    nodes = nodes_of(rack, once)
+    answer = nodes.read_as_root(nodes._site.nodes[0], "/etc/x", timeout=5)
+    assert (answer.code, answer.output, len(asked)) == (0, "content\n", 2)
+
+
+def test_a_file_is_read_twice_at_most(rack: Servers) -> None:
+    nodes = nodes_of(rack, loses_connection)
+    with pytest.raises(NodeUnreachable, match="broke"):
+        nodes.read_as_root(nodes._site.nodes[0], "/etc/x", timeout=5)
 
 
 @pytest.mark.parametrize("word", [b"SSH-2.0-x", b"hello\r\n"])

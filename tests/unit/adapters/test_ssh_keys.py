@@ -11,8 +11,8 @@ from typing import Any
 import paramiko
 import pytest
 
-from appliance.adapters.ssh import known_hosts
 from appliance.adapters.ssh.nodes import SshNodes
+from appliance.adapters.ssh.trust import known_hosts
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.site.settings import Site
 from tests import samples

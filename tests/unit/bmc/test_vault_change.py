@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault, SiteVault
+from appliance.adapters.site.vault_files import COPIES, MOST_COPIES, keep_copy
 from appliance.adapters.site.vault_text import read_secrets, with_secrets
 from appliance.errors import ConfigError, Refused
 from tests import samples
@@ -145,3 +146,28 @@ def test_a_vault_that_cannot_be_written_is_as_it_was(
     with pytest.raises(ConfigError, match="No space left on device; it is as it was"):
         vault.change({"vault_x": "canary"})
     assert (tmp_path / FILE).read_text() == before
+
+
+def test_each_vault_that_was_written_is_kept_encrypted(vault: SiteVault, tmp_path: Path) -> None:
+    """An open editor, or an older file from version control, may replace it later."""
+    before = (tmp_path / FILE).read_text()
+    vault.change({"vault_bmc_password_w1": "canary-1"})
+    (tmp_path / FILE).write_text(before)
+    (kept,) = (tmp_path / COPIES).iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "canary" not in kept.read_text()
+    opened = AnsibleVault(tmp_path / KEPT).read(kept)
+    assert "canary-1" in opened.values()
+
+
+def test_old_copies_make_room_and_other_files_stay(tmp_path: Path) -> None:
+    folder = tmp_path / COPIES
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    old = [f"20260101T0000{number:02}Z-{number:012x}.yml" for number in range(MOST_COPIES)]
+    for name in old:
+        (folder / name).write_text("")
+    keep_copy(tmp_path, "$ANSIBLE_VAULT;1.1;AES256\n")
+    names = {path.name for path in folder.iterdir()}
+    assert len(names) == MOST_COPIES + 1
+    assert {old[0]} == {"notes.txt", *old} - names

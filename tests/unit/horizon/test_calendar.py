@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from appliance.model.horizon.calendar import calendar, folded
-from appliance.model.horizon.endings import Ending, Kind
+from appliance.model.upkeep.horizon.calendar import calendar, folded
+from appliance.model.upkeep.horizon.endings import Ending, Kind
 
 NOW = 1_800_000_000.0
 

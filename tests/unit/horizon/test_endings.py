@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from appliance.model.components.runai.backend_certificate import BackendCertificate, Link
-from appliance.model.horizon.calendar import calendar
-from appliance.model.horizon.endings import Ending, Seen, due, horizon
 from appliance.model.site.settings import Site
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Fault, Look
+from appliance.model.upkeep.horizon.calendar import calendar
+from appliance.model.upkeep.horizon.endings import Ending, Seen, due, horizon
 from tests import samples
 from tests.unit.certificates import rack as racks
 

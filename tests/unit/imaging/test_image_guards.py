@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from appliance.model.node.imaging.batch import Note
 from appliance.model.node.imaging.seed import Seed
 from appliance.model.site.imaging_settings import NodeImaging
 from appliance.model.site.settings import Node
-from tests.unit.imaging.fake_rack import Batch, FakeBmc, FakeRack, host_key
+from tests.unit.imaging.fake_rack import Batch, FakeBmc, FakeRack, Notes, host_key
 
 LOOKED = {"look"}
 
@@ -268,6 +269,23 @@ def test_a_failed_clean_up_hides_no_reason() -> None:
         with pytest.raises(StepNotVerified) as caught:
             rack.image()
     assert "its installer stopped: curtin failed" in _said(caught)
+
+
+def test_a_full_disk_of_this_machine_leaves_no_medium(monkeypatch: pytest.MonkeyPatch) -> None:
+    rack = FakeRack(1)
+    kept = Notes.keep
+
+    def keep(self: Notes, name: str, note: Note) -> None:
+        if note.host_key:
+            raise OSError(errno.ENOSPC, "No space left on device", f"imaging/{name}.json")
+        kept(self, name, note)
+
+    monkeypatch.setattr(Notes, "keep", keep)
+    with pytest.raises(StepNotVerified) as caught:
+        rack.image()
+    assert "No space left on device" in _said(caught)
+    assert rack.servers["w1"].orders[-1] == "eject"
+    assert rack.servers["w1"].medium == ""
 
 
 OTHERS = "http://192.0.2.77:8000/token/installer.iso"

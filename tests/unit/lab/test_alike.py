@@ -14,11 +14,11 @@ import yaml
 from appliance.adapters.ssh.call import Answer
 from appliance.errors import LabError
 from appliance.lab.alike import ASIDE, Alike
-from appliance.model.rehearsal.handmade import Handmade
-from appliance.model.rehearsal.likeness import Likeness, LikeNode
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS
+from appliance.model.upgrade.rehearsal.handmade import Handmade
+from appliance.model.upgrade.rehearsal.likeness import Likeness, LikeNode
 from tests import samples
 from tests.cli.faked_site import installed
 from tests.fakes import FakeRack

@@ -14,7 +14,7 @@ from appliance.lab.layout import RunningNode
 from appliance.lab.like import like_extras, like_lab, like_name, like_site
 from appliance.lab.site.site import KUBELET
 from appliance.lab.up import lab_up
-from appliance.model.rehearsal.likeness import Likeness, LikeNode
+from appliance.model.upgrade.rehearsal.likeness import Likeness, LikeNode
 from tests.unit.lab.test_workflows import REQUEST, FakeMachine, ports
 
 NETWORK = IPv4Network("198.18.7.0/24")

@@ -14,7 +14,7 @@ from appliance.lab.layout import RunningNode, SysctlChange
 from appliance.lab.site.site import LabExtras, LabSite
 from appliance.lab.up import LabUpPorts, LabUpRequest, lab_up
 from appliance.model.programs import PROGRAMS
-from appliance.model.rehearsal.likeness import Likeness
+from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 
 @dataclass

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from appliance.model.rehearsal.handmade import Handmade
-from appliance.model.rehearsal.last_facts import (
+from appliance.model.site.settings import Node, Site
+from appliance.model.upgrade.rehearsal.handmade import Handmade
+from appliance.model.upgrade.rehearsal.last_facts import (
     HandmadeSettings,
     LastCluster,
     LastFacts,
     Machine,
     Member,
 )
-from appliance.model.rehearsal.likeness import SeenSite
-from appliance.model.site.settings import Node, Site
+from appliance.model.upgrade.rehearsal.likeness import SeenSite
 from tests import samples
 
 SEEN = "2026-11-01T00:00:00+00:00"

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from appliance.adapters.kubernetes.api_watch import ApiWatch, watched_of
-from appliance.model.rehearsal.report.rehearsed import ApiGap, ApiWatched
+from appliance.model.upgrade.rehearsal.report.rehearsed import ApiGap, ApiWatched
 
 CASES: dict[str, tuple[str, ApiWatched]] = {
     "nobody was asked": ("", ApiWatched()),

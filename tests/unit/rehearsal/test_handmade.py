@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from appliance.model.documents.typed_json import typed
-from appliance.model.rehearsal.handmade import (
+from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.losses import Carrier, Documents, find_losses
+from appliance.model.upgrade.rehearsal.handmade import (
     FILE_NOT_COPIED,
     SECRET,
     Handmade,
@@ -21,9 +23,11 @@ from appliance.model.rehearsal.handmade import (
     put_into_workload,
     reason_not_made,
 )
-from appliance.model.rehearsal.last_facts import HandmadeSettings, LastFacts, read_last_facts
-from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.losses import Carrier, Documents, find_losses
+from appliance.model.upgrade.rehearsal.last_facts import (
+    HandmadeSettings,
+    LastFacts,
+    read_last_facts,
+)
 from tests.unit.upgrade.handmade import (
     Change,
     arguments,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.rehearsal.kinds import one_of_each
+from appliance.model.upgrade.rehearsal.kinds import one_of_each
 from tests import samples
 from tests.unit.rehearsal.scene import MACHINE, MEMBER, PODS, facts, handmade
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from appliance.adapters.site.last_facts import KeptSite, LastFactsFiles
-from appliance.model.rehearsal.last_facts import LastFacts, read_last_facts
 from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.observed import Fault, Look
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark
+from appliance.model.upgrade.rehearsal.last_facts import LastFacts, read_last_facts
 from tests import samples
 from tests.unit.upgrade.handmade import arguments, changed, kubelet
 

@@ -13,9 +13,9 @@ from appliance.errors import PreflightFailed, Refused
 from appliance.lab.alike import not_made
 from appliance.lab.site.site import KUBELET
 from appliance.lab.site.sites import LabSiteFiles, likeness_file
-from appliance.model.rehearsal.handmade import SECRET, Handmade
-from appliance.model.rehearsal.last_facts import HandmadeSettings, LastCluster
-from appliance.model.rehearsal.likeness import SeenSite, plan_likeness, read_likeness
+from appliance.model.upgrade.rehearsal.handmade import SECRET, Handmade
+from appliance.model.upgrade.rehearsal.last_facts import HandmadeSettings, LastCluster
+from appliance.model.upgrade.rehearsal.likeness import SeenSite, plan_likeness, read_likeness
 from tests import samples
 from tests.unit.rehearsal.scene import (
     MACHINE,

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import pytest
 
+from appliance.adapters.control_plane.upgrade_evidence import ClusterEvidence
 from appliance.adapters.kubernetes.api import KubernetesApi
 from appliance.adapters.ssh.nodes import SshNodes
-from appliance.adapters.upgrade_evidence import ClusterEvidence
 from appliance.errors import ClusterError
 from appliance.model.node.lost import Workloads
 from appliance.model.site.settings import Node

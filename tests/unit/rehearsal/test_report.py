@@ -11,9 +11,10 @@ from html.parser import HTMLParser
 import pytest
 
 from appliance.lab.alike import not_made
-from appliance.model.rehearsal.last_facts import HandmadeSettings, LastCluster
-from appliance.model.rehearsal.likeness import plan_likeness
-from appliance.model.rehearsal.report.blocks import (
+from appliance.model.state.journal import Record
+from appliance.model.upgrade.rehearsal.last_facts import HandmadeSettings, LastCluster
+from appliance.model.upgrade.rehearsal.likeness import plan_likeness
+from appliance.model.upgrade.rehearsal.report.blocks import (
     Heading,
     Items,
     Paragraph,
@@ -21,7 +22,7 @@ from appliance.model.rehearsal.report.blocks import (
     as_markdown,
     as_page,
 )
-from appliance.model.rehearsal.report.rehearsed import (
+from appliance.model.upgrade.rehearsal.report.rehearsed import (
     ApiGap,
     ApiWatched,
     Judged,
@@ -29,8 +30,7 @@ from appliance.model.rehearsal.report.rehearsed import (
     RehearsedRun,
     read_rehearsed,
 )
-from appliance.model.rehearsal.report.report import Rehearsal, report
-from appliance.model.state.journal import Record
+from appliance.model.upgrade.rehearsal.report.report import Rehearsal, report
 from tests import golden
 from tests.fakes import RUN_A, RUN_B
 from tests.unit.rehearsal.scene import MEMORY, PODS, PROFILING, SEEN, handmade, seen

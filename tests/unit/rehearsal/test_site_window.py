@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from appliance.model.rehearsal.site_window import MOST, Took, site_window, taken
 from appliance.model.upgrade.moves.steps import UpgradeStep
 from appliance.model.upgrade.plan import UpgradePlan
+from appliance.model.upgrade.rehearsal.site_window import MOST, Took, site_window, taken
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET
 from tests.unit.rehearsal.test_report import NEW, record
 

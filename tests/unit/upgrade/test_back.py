@@ -18,7 +18,7 @@ from appliance.errors import (
 from appliance.model.plan.play import Play
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.inventory import BACK_GROUP
-from appliance.workflows.cluster.upgrade_back import CRI_SOCKET
+from appliance.workflows.cluster.upgrading.back import CRI_SOCKET
 from tests.unit.upgrade.rack import NEW, NEXT, OLD_TAG, TAG, Bench
 from tests.unit.upgrade.test_hops import whole
 

@@ -18,7 +18,7 @@ from appliance.model.upgrade.evidence import (
     SnapshotProof,
 )
 from appliance.model.upgrade.gates import gates, stopping
-from appliance.workflows.cluster.upgrade_gates import runai_version
+from appliance.workflows.cluster.upgrading.gates import runai_version
 from tests import samples
 from tests.unit.upgrade.gate_scene import (
     GB,

@@ -16,7 +16,7 @@ from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.losses import Carrier, find_losses
 from appliance.model.upgrade.points.gate import Gate
 from appliance.model.upgrade.points.versions import dropped
-from appliance.workflows.cluster.upgrade_gates import runai_version
+from appliance.workflows.cluster.upgrading.gates import runai_version
 from tests import samples
 from tests.unit.upgrade.gate_scene import Scene
 from tests.unit.upgrade.handmade import KUBELET, documents, untouched

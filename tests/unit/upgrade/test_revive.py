@@ -14,7 +14,7 @@ from appliance.model.plan.play import Play
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.model.upgrade.inventory import REVIVE_GROUP
-from appliance.workflows.cluster.upgrade_revive import RECORD
+from appliance.workflows.cluster.upgrading.revive import RECORD
 from tests.fakes import FakeJournal
 from tests.unit.upgrade.rack import NEW, NEXT, Bench
 from tests.unit.upgrade.test_hops import Killed, whole

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from appliance.cli.commands.cluster.backup import backup
 from appliance.cli.commands.cluster.certificates import certificates
+from appliance.cli.commands.cluster.cleanup import cleanup
+from appliance.cli.commands.cluster.restore import restore
 from appliance.cli.commands.cluster.upgrade import upgrade
 from appliance.cli.help.typos import Nouns
 
@@ -14,5 +17,8 @@ def cluster() -> None:
     """Maintain the Kubernetes cluster as a whole."""
 
 
+cluster.add_command(backup)
 cluster.add_command(certificates)
+cluster.add_command(cleanup)
+cluster.add_command(restore)
 cluster.add_command(upgrade)

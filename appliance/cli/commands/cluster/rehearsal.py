@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from appliance.adapters.kubernetes.api_watch import ApiWatch
     from appliance.cli.site_session import SiteSession
     from appliance.lab.site.rehearsals import RehearsalFiles
-    from appliance.model.rehearsal.likeness import Likeness
-    from appliance.workflows.cluster.upgrade_look import UpgradeResult
+    from appliance.model.upgrade.rehearsal.likeness import Likeness
+    from appliance.workflows.cluster.upgrading.look import UpgradeResult
 
 COMMAND = "cluster upgrade"
 
@@ -92,7 +92,7 @@ def _outcome(found: UpgradeResult | None) -> str:
 
 
 def _of_the_site(like: Likeness, found: UpgradeResult) -> str:
-    from appliance.model.rehearsal.site_window import site_window
+    from appliance.model.upgrade.rehearsal.site_window import site_window
 
     plan, measured = found.plan, found.clock.measured
     return site_window(plan, like.stands_for, like.took, measured).sentence()
@@ -127,9 +127,13 @@ def _write(
     from appliance.adapters.control_plane.journal import new_run_id
     from appliance.lab.alike import not_made
     from appliance.lab.layout import stand_ins
-    from appliance.model.rehearsal.report.rehearsed import RehearsedRun, judged, planned_steps
-    from appliance.model.rehearsal.report.report import Rehearsal
     from appliance.model.state.nodes.maintenance import timestamp
+    from appliance.model.upgrade.rehearsal.report.rehearsed import (
+        RehearsedRun,
+        judged,
+        planned_steps,
+    )
+    from appliance.model.upgrade.rehearsal.report.report import Rehearsal
 
     files, like = lab
     to, accepted, outcome, took = asked

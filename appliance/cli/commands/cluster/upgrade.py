@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.backups import ask_for_backup
 from appliance.cli.batch_options import allow_outage_option, max_unavailable_option
 from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
 from appliance.cli.commands.cluster.rehearsal import rehearsing
@@ -18,6 +19,7 @@ from appliance.cli.options import (
     changed_site_option,
     dry_run_option,
     output_option,
+    without_backup_option,
     yes_option,
 )
 from appliance.cli.screen.confirm import about_site, confirmed
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.moves.steps import UpgradeStep
     from appliance.model.upgrade.window import Estimate
     from appliance.workflows.cluster.docker_removal import RemovalResult
-    from appliance.workflows.cluster.upgrade_look import UpgradeResult
+    from appliance.workflows.cluster.upgrading.look import UpgradeResult
 
 
 @click.command()
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="When every node has the release: remove the Docker that runs no pods any more.",
 )
+@without_backup_option
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -97,6 +100,7 @@ def upgrade(
     accept_loss: tuple[str, ...],
     allow_outage: bool,
     remove_docker: bool,
+    without_backup: bool,
     site: Path,
     dry_run: bool,
     yes: bool,
@@ -112,6 +116,7 @@ def upgrade(
     - where a release has containerd, each node changes from Docker while it is empty
     - each step is verified; a node that fails stays out of service, and the rest stops
     - the same command goes on, from any laptop; there is no way back to an older Kubernetes
+    - where site.yml has the section backup, the newest backup has to be fresh
 
     Example: appliance cluster upgrade --to RELEASE --bundle /media/bundle
     """
@@ -129,6 +134,8 @@ def upgrade(
         if name and name not in known:
             raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
     options = UpgradeOptions(to, without, pause_after, max_unavailable, back)
+    what = f"an upgrade to {to}"
+    ask_for_backup(connected, what, accepted=without_backup, dry_run=dry_run)
     with (
         progress(plain=output == "json") as display,
         closing(connected.drain()) as drain,

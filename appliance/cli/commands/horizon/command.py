@@ -12,8 +12,8 @@ from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.screen.terminal import print_line
 from appliance.errors import NotHealthy, Refused
-from appliance.model.horizon.calendar import calendar
-from appliance.model.horizon.endings import MOST_DAYS, WITHIN_DAYS, Ending, due
+from appliance.model.upkeep.horizon.calendar import calendar
+from appliance.model.upkeep.horizon.endings import MOST_DAYS, WITHIN_DAYS, Ending, due
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application

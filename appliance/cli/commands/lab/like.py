@@ -15,7 +15,7 @@ from appliance.lab.like import like_extras, like_name
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.cli.commands.lab.parts import LabParts
-    from appliance.model.rehearsal.likeness import Likeness
+    from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 # What the site decides, so that nobody may ask for it as well.
 _SHAPE = {
@@ -86,7 +86,7 @@ def likeness_of(app: Application, directory: Path, release: str | None) -> Liken
     from appliance.adapters.local.content import load_release
     from appliance.cli.screen.render import show_warnings
     from appliance.cli.wiring import last_facts
-    from appliance.model.rehearsal.likeness import SeenSite, plan_likeness
+    from appliance.model.upgrade.rehearsal.likeness import SeenSite, plan_likeness
 
     site = app.site(directory)
     kept = last_facts(site).read()

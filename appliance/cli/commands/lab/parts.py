@@ -23,7 +23,7 @@ from appliance.lab.up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, l
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.rehearsal.likeness import Likeness
+    from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 
 def take_down(

@@ -23,8 +23,8 @@ def renew_host_key(
             confirmed.
         NodeUnreachable: the machine does not answer.
     """
-    from appliance.adapters.ssh.host_keys import host_keys
-    from appliance.adapters.ssh.known_hosts import forget, holds
+    from appliance.adapters.ssh.trust.host_keys import host_keys
+    from appliance.adapters.ssh.trust.known_hosts import forget, holds
     from appliance.model.state.cluster.cluster import Cluster
 
     site = connected.site

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.backups import ask_for_backup
 from appliance.cli.batch_options import (
     acknowledge_option,
     allow_outage_option,
@@ -21,7 +22,13 @@ from appliance.cli.batch_options import (
 from appliance.cli.commands.install.scope import node_of
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
-from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    without_backup_option,
+    yes_option,
+)
 from appliance.cli.screen.confirm import about_machine, about_site, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
@@ -57,6 +64,7 @@ if TYPE_CHECKING:
 @allow_outage_option
 @budget_wait_option
 @changed_site_option
+@without_backup_option
 @dry_run_option
 @yes_option
 @output_option
@@ -71,6 +79,7 @@ def maintain(
     lost: bool,
     allow_outage: bool,
     budget_wait: float,
+    without_backup: bool,
     site: Path,
     dry_run: bool,
     yes: bool,
@@ -89,6 +98,8 @@ def maintain(
 
     With --lost nothing can be evicted: the taint deletes the pods and ignores every budget.
 
+    A control-plane node needs a fresh backup where site.yml has the section backup.
+
     Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
     """
     from appliance.workflows.node.maintain import node_maintain
@@ -98,6 +109,9 @@ def maintain(
         raise click.UsageError("--lost takes neither --shutdown nor --mode cordon")
     connected = app.connect(site)
     node = node_of(connected.site, name)
+    if node in connected.site.control_plane and not lost:
+        what = f"{name}, which carries data of the control plane"
+        ask_for_backup(connected, what, accepted=without_backup, dry_run=dry_run)
     run = connected.run("node maintain")
     request = MaintainRequest(
         site=connected.site,

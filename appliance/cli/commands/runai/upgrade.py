@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.backups import ask_for_backup
 from appliance.cli.options import (
     Place,
     changed_site_option,
     dry_run_option,
     output_option,
+    without_backup_option,
     yes_option,
 )
 from appliance.cli.screen.confirm import about_nodes, confirmed
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Instead of FILE: drop an upgrade that did not end and changed nothing of Run:ai yet.",
 )
+@without_backup_option
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -47,6 +50,7 @@ def upgrade(
     output: str,
     *,
     abandon: bool,
+    without_backup: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -62,7 +66,8 @@ def upgrade(
     - login, connection and projects are verified; a failure takes both releases back
 
     The same command resumes an upgrade that was interrupted, also with another file of the
-    same version. --abandon is refused once helm has changed a release.
+    same version. --abandon is refused once helm has changed a release. Where site.yml has the
+    section backup, the newest backup has to be fresh.
 
     Example: appliance runai upgrade runai-2.8.12.tar.gz --site inventories/rack7
     """
@@ -72,6 +77,9 @@ def upgrade(
     connected = app.connect(
         site, changed=lambda found: _with_bundle(found, path), reads_vendor_bundle=not abandon
     )
+    if not abandon:
+        what = "an upgrade of Run:ai"
+        ask_for_backup(connected, what, accepted=without_backup, dry_run=dry_run)
     with progress(plain=output == "json") as display:
         done = connected.upgrade_runai(
             display,
@@ -181,4 +189,5 @@ def _plain(done: RunaiUpgradeResult) -> dict[str, Any]:
         "volumes": [volume._asdict() for volume in plan.volumes],
         "values": list(done.differences),
         "done": done.done,
+        "named": done.named,
     }

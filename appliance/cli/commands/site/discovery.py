@@ -227,7 +227,7 @@ def with_found(
     request: SiteInitRequest, found: Discovery, bmc_user: str | None, port: int | None
 ) -> SiteInitRequest:
     """The request, with the pins, the BMCs' login and the password for sudo."""
-    from appliance.adapters.ssh.known_hosts import entry_name
+    from appliance.adapters.ssh.trust.known_hosts import entry_name
     from appliance.model.checks.discovery.draft import host_vars
     from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
     from appliance.model.site.vault_ref import BECOME_PASSWORD

@@ -38,8 +38,8 @@ def accept(
         Refused: the keys were not confirmed, or a dry run needs an unknown jump host.
         ConfigError: known_hosts cannot be read.
     """
-    from appliance.adapters.ssh.host_keys import host_keys, jump_host_key
-    from appliance.adapters.ssh.known_hosts import missing
+    from appliance.adapters.ssh.trust.host_keys import host_keys, jump_host_key
+    from appliance.adapters.ssh.trust.known_hosts import missing
     from appliance.model.site.ssh import jump_address
 
     jump = jump_address(site)
@@ -89,7 +89,7 @@ def keep(
         NodeUnreachable: one of the keys is a sentence that says why there is none.
         Refused: the keys were not confirmed.
     """
-    from appliance.adapters.ssh.known_hosts import append
+    from appliance.adapters.ssh.trust.known_hosts import append
 
     _require_keys(keys)
     tell(about_site(site))
@@ -126,7 +126,7 @@ def _require_keys(keys: Mapping[str, Any]) -> None:
 
 
 def _show(addresses: Mapping[str, tuple[str, int]], keys: Mapping[str, Any]) -> None:
-    from appliance.adapters.ssh.known_hosts import fingerprint
+    from appliance.adapters.ssh.trust.known_hosts import fingerprint
 
     for name, key in keys.items():
         click.echo(f"{name} ({addresses[name][0]}): {fingerprint(key)}", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,9 @@ from appliance.model.state.findings import Finding
 from appliance.model.state.nodes.node_state import NodeState, node_states
 
 if TYPE_CHECKING:
+    from appliance.model.backup.freshness import Newest
     from appliance.model.components.runai.backend_certificate import BackendCertificate
+    from appliance.model.state.facts.disk_history import DiskHistory
     from appliance.model.state.observed import Observed, PodView
 
 
@@ -37,6 +39,8 @@ class HealthInputs:
         recorded: the nodes of whose maintenance the control-plane nodes keep something.
         login_known: whether the vault holds the password of the backend's first user; None where
             the vault is closed.
+        disks: node -> how full its disks were at earlier looks.
+        backup: what is known of the newest backup; None: nobody asked.
     """
 
     desired: Desired
@@ -47,6 +51,8 @@ class HealthInputs:
     clock: float | None = None
     login_known: bool | None = None
     recorded: frozenset[str] | None = None
+    disks: Mapping[str, DiskHistory] = field(default_factory=dict)
+    backup: Newest | None = None
 
     @property
     def site(self) -> Site:

@@ -12,7 +12,15 @@ from typing import Final, Literal
 
 from appliance.model.checks import engine
 from appliance.model.checks.engine import failed_checks, run_all
-from appliance.model.checks.health import clocks, cluster, login, names, nodes
+from appliance.model.checks.health import (
+    backups,
+    clocks,
+    cluster,
+    disks,
+    login,
+    names,
+    nodes,
+)
 from appliance.model.checks.health.cluster import FITTING
 from appliance.model.checks.health.inputs import (
     CLUSTER,
@@ -34,6 +42,8 @@ BEFORE: Final[tuple[engine.Stage, ...]] = ("before_runai", "health")
 AFTER: Final[tuple[engine.Stage, ...]] = ("health",)
 Result = engine.Result[HealthInputs, Finding]
 
+# Only of a site that asks for backups.
+BACKUP: Final = HealthCheck("backup", backups.backup, AFTER, "a fresh backup is at hand")
 CHECKS: Final[tuple[HealthCheck, ...]] = (
     HealthCheck(
         "cluster_version",
@@ -123,6 +133,9 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
     HealthCheck(
         "registry", nodes.registry, AFTER, "every node can pull the images", needs=(MEMBERS,)
     ),
+    HealthCheck(
+        "disks", disks.disks, AFTER, "no disk is nearly full, or will be soon", needs=(MEMBERS,)
+    ),
     HealthCheck("pod_guard", nodes.pods_kept_away, AFTER, "pods cannot reach storage or registry"),
     HealthCheck(
         "ca_trust", nodes.ca_trust, AFTER, "every node trusts the site's CA", needs=(MEMBERS,)
@@ -202,7 +215,8 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
 
 def health(inputs: HealthInputs, stage: Stage = "runai") -> tuple[Result, ...]:
     """Run every check of a running cluster, in order; those of Run:ai for stage ``runai`` alone."""
-    return tuple(run_all((c for c in CHECKS if stage == "runai" or not c.of_runai), inputs))
+    every = CHECKS if inputs.backup is None else (*CHECKS, BACKUP)
+    return tuple(run_all((c for c in every if stage == "runai" or not c.of_runai), inputs))
 
 
 def before_change(inputs: HealthInputs, earlier: Iterable[Finding] = ()) -> tuple[Finding, ...]:

@@ -1,6 +1,6 @@
 """Whether what an upgrade began on a node can be taken back, and what that is.
 
-What must not be here: doing it (:mod:`appliance.workflows.cluster.upgrade_back`).
+What must not be here: doing it (:mod:`appliance.workflows.cluster.upgrading.back`).
 """
 
 from __future__ import annotations

@@ -136,7 +136,8 @@ class NodeCourse:
                     self._leave(bmc)
             except _Taken:
                 raise  # the medium and the boot are of somebody else
-            except ApplianceError:
+            except (ApplianceError, OSError):
+                # A note that a full disk refuses is an OSError.
                 self._leave(bmc)
                 raise
         self._meet(host_key)

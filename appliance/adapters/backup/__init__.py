@@ -1,0 +1,1 @@
+"""Backups as files: encrypted by age, written and read as streams."""

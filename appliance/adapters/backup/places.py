@@ -1,0 +1,171 @@
+"""Where backups are kept, as a port; a folder of this machine is one.
+
+A file gets its name only when it is whole and synced: before that it is ``NAME.partial``. No file
+is ever replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final, Protocol
+
+from appliance.adapters.backup.age import Sink
+from appliance.adapters.local.plain_files import open_plain, read_plain
+from appliance.adapters.local.state_files import PRIVATE_FILE
+from appliance.errors import CommandFailed, Refused
+from appliance.model.backup.names import PARTIAL_SUFFIX
+
+_MOST_ENTRIES: Final = 100_000
+
+
+class Place(Protocol):
+    """A place for backups; names are those of files directly in it."""
+
+    @property
+    def told(self) -> str:
+        """The place, as messages name it; no secret."""
+
+    def sizes(self) -> dict[str, int]:
+        """File -> its size in bytes."""
+
+    def read(self, name: str, *, most_bytes: int) -> bytes:
+        """The content of a file.
+
+        Raises:
+            OSError: it cannot be read, or is larger.
+        """
+
+    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """A file as a stream.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+    def new(self, name: str) -> AbstractContextManager[Sink]:
+        """A new file; it gets its name when the block ends without an error.
+
+        Raises:
+            Refused: there is one of that name.
+            CommandFailed: it could not be written.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file, by its exact name; one that is gone is none of ours.
+
+        Raises:
+            OSError: it is there still.
+        """
+
+
+class FolderPlace:
+    """A folder of this machine, which exists.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        Refused: it is none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise Refused(
+                f"{folder} is no folder",
+                hint="make it, or mount what it is on; or name another: --to DIR",
+            )
+        self._folder = folder
+
+    @property
+    def told(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def sizes(self) -> dict[str, int]:
+        """The regular files directly in the folder.
+
+        Raises:
+            CommandFailed: it cannot be read.
+        """
+        found: dict[str, int] = {}
+        try:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):
+                        seen = entry.stat(follow_symlinks=False)
+                        if stat.S_ISREG(seen.st_mode) and len(found) < _MOST_ENTRIES:
+                            found[entry.name] = seen.st_size
+        except OSError as error:
+            raise CommandFailed(f"{self._folder} cannot be read: {error.strerror}") from error
+        return found
+
+    def read(self, name: str, *, most_bytes: int) -> bytes:
+        """The content of a file; a link is none."""
+        return read_plain(self._folder / name, most_bytes=most_bytes)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """A file as a stream; a link is none."""
+        with open_plain(self._folder / name) as raw:
+            yield raw
+
+    @contextmanager
+    def new(self, name: str) -> Iterator[Sink]:
+        """A new file, 0600."""
+        path, partial = self._folder / name, self._folder / (name + PARTIAL_SUFFIX)
+        try:
+            self._require_free(path)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(partial, flags, PRIVATE_FILE)
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    yield stream
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                self._give_name(partial, path)
+            finally:
+                partial.unlink(missing_ok=True)
+            self._sync()
+        except FileExistsError as error:
+            raise Refused(f"{partial} exists already", hint="run the same command again") from error
+        except OSError as error:
+            raise CommandFailed(
+                f"{path} was not written: {error.strerror or error}",
+                hint="older backups are untouched; free space or name another place, and run again",
+            ) from error
+
+    def remove(self, name: str) -> None:
+        """Remove a regular file; never a folder or what a link names."""
+        path = self._folder / name
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        path.unlink()
+        self._sync()
+
+    def _require_free(self, path: Path) -> None:
+        if os.path.lexists(path):
+            raise Refused(f"{path} exists already", hint="run the same command again")
+
+    def _give_name(self, partial: Path, path: Path) -> None:
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            raise Refused(f"{path} exists already", hint="run the same command again") from None
+        except OSError:
+            # Not every file system has links; the name was free before.
+            self._require_free(path)
+            partial.rename(path)
+
+    def _sync(self) -> None:
+        handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # A network file system may not sync folders.
+            with suppress(OSError):
+                os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,259 @@
+"""What nodes and this machine give to a backup, as streams."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from appliance.adapters.local.plain_files import read_plain
+from appliance.adapters.ssh.node_modules import module_program
+from appliance.errors import NodeUnreachable
+from appliance.model.backup.answer import MOST_LINE_BYTES, NodeAnswer, read_answer
+from appliance.model.backup.names import SIDECAR_SUFFIX, SUFFIX
+from appliance.model.backup.record import EtcdContent
+from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.documents.typed_json import typed
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh.nodes import SshNodes
+    from appliance.model.site.settings import Node, Site
+
+# In the order in which they need one another.
+MODULES: Final = (
+    "appliance_files",
+    "appliance_programs",
+    "appliance_etcd_file",
+    "appliance_etcd_folder",
+    "appliance_etcd_snapshot",
+    "appliance_etcd_trial",
+    "appliance_etcd_proof",
+    "appliance_http",
+    "appliance_registry",
+    "appliance_kubectl",
+    "appliance_job",
+    "runai_upgrade/runai_upgrade_record",
+    "runai_upgrade/runai_dump",
+    "appliance_object_digest",
+    "appliance_backup_cluster",
+    "appliance_backup_folder",
+    "appliance_backup",
+)
+# A node says every few seconds that it is at work.
+SILENCE_SECONDS: Final = 60.0
+NODE_SECONDS: Final = 6 * 3600.0
+MOST_FILES: Final = 5000
+_CHUNK: Final = 1 << 18
+_MOST_TRIAL_BYTES: Final = 1 << 20
+MOST_FILE_BYTES: Final = 64 << 20
+MOST_SITE_BYTES: Final = 512 << 20
+# The state of this machine is another kind; the history of the inventory is not the site.
+_LEFT_OUT: Final = (".appliance", ".git", "__pycache__")
+_OURS: Final = (SUFFIX, SIDECAR_SUFFIX, ".partial")
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file of this machine: its name below a folder, and its content; or why it has none."""
+
+    name: str
+    content: bytes = b""
+    fault: str = ""
+
+
+class NodeStream:
+    """What one node sends: first what it says of its parts, then their content in order."""
+
+    def __init__(self, node: Node, kinds: Sequence[str], pieces: Iterator[bytes]) -> None:
+        self._node = node
+        self._kinds = kinds
+        self._pieces = pieces
+        self._rest = b""
+
+    def answer(self) -> NodeAnswer:
+        """What it says of its parts; waits for it.
+
+        Raises:
+            NodeUnreachable: the connection broke, or the node failed, or sends something else.
+        """
+        line, self._rest = _first_line(self._node, self._pieces)
+        try:
+            return read_answer(line, self._node.name, self._kinds)
+        except Unreadable as error:
+            raise NodeUnreachable(
+                f"{self._node.name}: what it sends is no part of a backup: {error}", deceives=True
+            ) from error
+
+    def content(self, size: int) -> Iterator[bytes]:
+        """The next so many bytes.
+
+        Raises:
+            NodeUnreachable: the connection broke, or the node failed.
+        """
+        left = size
+        while left:
+            if not self._rest:
+                self._rest = next(self._pieces, b"")
+                if not self._rest:
+                    return
+            piece, self._rest = self._rest[:left], self._rest[left:]
+            left -= len(piece)
+            yield piece
+
+
+class NodeSources:
+    """The nodes of one site, and its files on this machine.
+
+    Args:
+        site: the site.
+        nodes: SSH to its nodes.
+    """
+
+    def __init__(self, site: Site, nodes: SshNodes) -> None:
+        self._site = site
+        self._nodes = nodes
+        self._python = site.settings.ssh.python
+        self._restore = site.settings.etcd_restore
+
+    def local(self) -> Iterator[LocalFile]:
+        """What this machine has: names of parts and their content."""
+        return local_files(self._site.directory, self._site.state_directory)
+
+    @contextmanager
+    def of_node(self, node: Node, kinds: Sequence[str], folder: str) -> Iterator[NodeStream]:
+        """Ask a node for kinds of parts; it begins at once.
+
+        Args:
+            node: where.
+            kinds: of parts.
+            folder: the name of the folder on the node that is its own for this.
+
+        Raises:
+            NodeUnreachable: it does not answer.
+        """
+        want = {
+            "node": node.name,
+            "registry": self._site.settings.registry,
+            "kinds": list(kinds),
+            "folder": f"{folder}-{'-'.join(kinds)}"[:120],
+            "seconds": self._restore.seconds,
+            "memory_mb": self._restore.memory_mb,
+        }
+        script, program = module_program(self._python, MODULES, [json.dumps(want)])
+        how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
+        with self._nodes.stream_as_root(node, script, [program], **how) as pieces:
+            yield NodeStream(node, kinds, pieces)
+
+    def try_dump(
+        self, node: Node, content: IO[bytes], size: int, rows: Mapping[str, int]
+    ) -> tuple[int, int]:
+        """Restore a dump once, in a scratch database of the backend's server.
+
+        Args:
+            node: with kubectl and the cluster's admin.conf.
+            content: the dump; its statements run as the server's superuser, so it has to be ours.
+            size: in bytes.
+            rows: table -> number of its rows.
+
+        Returns:
+            How many tables and rows it has.
+
+        Raises:
+            NodeUnreachable: it does not answer, or the dump was not restored as it was saved.
+        """
+        counts = json.dumps(dict(rows)).encode()
+        want = {"size": size, "rows_bytes": len(counts)}
+        modules = (*MODULES, "appliance_backup_trial", "appliance_backup_database")
+        script, program = module_program(self._python, modules, [json.dumps(want)])
+        given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))
+        how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
+        with self._nodes.stream_as_root(node, script, given, **how) as pieces:
+            line, _ = _first_line(node, pieces)
+        try:
+            found = read_json(line, most_bytes=_MOST_TRIAL_BYTES)
+            return int(found["tables"]), int(found["rows"])
+        except (Unreadable, LookupError, TypeError, ValueError) as error:
+            raise NodeUnreachable(
+                f"{node.name}: it does not say what the dump holds: {error}", deceives=True
+            ) from error
+
+    def try_snapshot(self, node: Node, content: IO[bytes], size: int, folder: str) -> EtcdContent:
+        """Restore a snapshot of etcd once on a node, in a scratch etcd of its own.
+
+        Args:
+            node: a control-plane node.
+            content: the snapshot.
+            size: in bytes.
+            folder: the name of the folder on the node that is its own for this.
+
+        Raises:
+            NodeUnreachable: it does not answer, or the snapshot was not restored there.
+        """
+        want = {
+            "size": size,
+            "folder": f"{folder}-verify"[:120],
+            "seconds": self._restore.seconds,
+            "memory_mb": self._restore.memory_mb,
+        }
+        script, program = module_program(
+            self._python, (*MODULES, "appliance_backup_trial"), [json.dumps(want)]
+        )
+        given = chain([program], iter(lambda: content.read(_CHUNK), b""))
+        how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
+        with self._nodes.stream_as_root(node, script, given, **how) as pieces:
+            line, _ = _first_line(node, pieces)
+        try:
+            return typed(read_json(line, most_bytes=_MOST_TRIAL_BYTES), EtcdContent)
+        except Unreadable as error:
+            raise NodeUnreachable(
+                f"{node.name}: it does not say what the snapshot holds: {error}", deceives=True
+            ) from error
+
+
+def _first_line(node: Node, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The first line that is not empty, and what came after it."""
+    seen = b""
+    for piece in pieces:
+        seen = (seen + piece).lstrip(b"\n")
+        if b"\n" in seen:
+            line, _, rest = seen.partition(b"\n")
+            return line, rest
+        if len(seen) > MOST_LINE_BYTES:
+            break
+    raise NodeUnreachable(f"{node.name}: it sent no list of its parts", answers=True)
+
+
+def local_files(site: Path, state: Path) -> Iterator[LocalFile]:
+    """The files of a site's directory, and what this machine keeps: journal and passports."""
+    for one in _files(site, _LEFT_OUT):
+        yield LocalFile(f"site/{one.name}", one.content, one.fault)
+    for name in ("journal", "passports"):
+        for one in _files(state / name, ()):
+            yield LocalFile(f"state/{name}/{one.name}", one.content, one.fault)
+
+
+def _files(top: Path, left_out: Sequence[str]) -> Iterator[LocalFile]:
+    count = total = 0
+    for here, folders, names in os.walk(top):
+        folders[:] = sorted(one for one in folders if one not in left_out)
+        for one in sorted(names):
+            path = Path(here) / one
+            name = path.relative_to(top).as_posix()
+            if one.endswith(_OURS) or not (path.is_symlink() or path.is_file()):
+                continue
+            count += 1
+            try:
+                content = read_plain(path, most_bytes=MOST_FILE_BYTES, follow=True)
+            except OSError as error:
+                yield LocalFile(name, fault=error.strerror or str(error))
+                continue
+            total += len(content)
+            if count > MOST_FILES or total > MOST_SITE_BYTES:
+                yield LocalFile(name, fault="the folder holds more than any site")
+                return
+            yield LocalFile(name, content)

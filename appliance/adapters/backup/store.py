@@ -1,0 +1,137 @@
+"""The backups of one place: listed, written, checked, and removed with evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+from appliance.adapters.backup.places import FolderPlace, Place
+from appliance.adapters.backup.reader import check_file
+from appliance.adapters.backup.writer import BackupWriter, fingerprints, new_backup
+from appliance.errors import NotHealthy, Refused
+from appliance.model.backup.holdings import Held, holdings, sidecar_names
+from appliance.model.backup.names import PARTIAL_SUFFIX, SIDECAR_SUFFIX, SUFFIX, is_backup_id
+from appliance.model.backup.record import MOST_SIDECAR_BYTES, Sidecar
+
+
+class BackupStore:
+    """The backups of one place.
+
+    Args:
+        place: where they are kept.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @property
+    def told(self) -> str:
+        """The place, as messages name it."""
+        return self.place.told
+
+    def held(self) -> tuple[Held, ...]:
+        """Every backup in the place, the oldest first, whole or not, as far as sizes tell.
+
+        Raises:
+            CommandFailed: the place cannot be read.
+        """
+        sizes = self.place.sizes()
+        return holdings(sizes, {name: self._beside(name) for name in sidecar_names(sizes)})
+
+    def _beside(self, name: str) -> bytes | None:
+        try:
+            return self.place.read(name, most_bytes=MOST_SIDECAR_BYTES)
+        except OSError:
+            return None
+
+    def new(
+        self, backup: str, recipients: Sequence[str], moment: float
+    ) -> AbstractContextManager[BackupWriter]:
+        """Write a backup; it gets its name when the block ends without an error."""
+        return new_backup(self.place, backup, recipients, moment)
+
+    def fingerprints(self, recipients: Sequence[str]) -> tuple[str, ...]:
+        """The fingerprints of public keys."""
+        return fingerprints(recipients)
+
+    def check(self, backup: str) -> Sidecar:
+        """Read a backup once, and compare it with the file beside it.
+
+        Raises:
+            NotHealthy: it is not what was written.
+        """
+        return check_file(self.place, backup)
+
+    def remove(self, backup: str, site: str) -> None:
+        """Remove a whole backup of a site; nothing else.
+
+        Raises:
+            NotHealthy: it is not whole; it stays.
+            Refused: it is of another site; it stays.
+            OSError: it is there still.
+        """
+        sidecar = self.check(backup)
+        if sidecar.about.site != site:
+            raise Refused(f"{backup} is a backup of another site: it stays")
+        self.place.remove(backup + SUFFIX)
+        self.place.remove(backup + SIDECAR_SUFFIX)
+
+    def remove_unfinished(self, backup: str) -> bool:
+        """Remove what an interrupted run left under a name that it wrote down before.
+
+        Returns:
+            Whether there was something.
+
+        Raises:
+            Refused: it is no name of a backup.
+        """
+        if not is_backup_id(backup):
+            raise Refused(f"{backup[:100]!r} is no name of a backup")
+        sizes = self.place.sizes()
+        left = [
+            name
+            for name in (
+                backup + SUFFIX + PARTIAL_SUFFIX,
+                backup + SIDECAR_SUFFIX + PARTIAL_SUFFIX,
+                # Without the file beside it, it is no backup.
+                *([] if backup + SIDECAR_SUFFIX in sizes else [backup + SUFFIX]),
+            )
+            if name in sizes
+        ]
+        for name in left:
+            with suppress(FileNotFoundError):
+                self.place.remove(name)
+        return bool(left)
+
+
+def store_at(target: str) -> BackupStore:
+    """The backups of a place, by its name in site.yml or after ``--to``.
+
+    Raises:
+        Refused: it is no folder, or a place that this version does not know.
+    """
+    if target.startswith(("sftp:", "s3:")):
+        raise Refused(
+            f"{target}: this version keeps backups in folders only",
+            hint="name a folder, on a mounted share for one elsewhere: --to DIR",
+        )
+    return BackupStore(FolderPlace(Path(target)))
+
+
+def backup_at(path: Path) -> tuple[BackupStore, str]:
+    """The place and the name of a backup in a file of this machine.
+
+    Raises:
+        Refused: no backup has such a name.
+        NotHealthy: it is not there.
+    """
+    name = path.name.removesuffix(SUFFIX)
+    if name == path.name or not is_backup_id(name):
+        raise Refused(
+            f"{path.name[:100]!r} is no name of a backup",
+            hint="it ends with .backup; see them: appliance cluster backup list",
+        )
+    if not path.is_file():
+        raise NotHealthy(f"{path} is not there", hint="see them: appliance cluster backup list")
+    return BackupStore(FolderPlace(path.parent)), name

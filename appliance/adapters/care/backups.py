@@ -1,0 +1,48 @@
+"""The releases that kept backups were made with, by the files beside the backups.
+
+A restore needs the images of its release. What must not be here: the backups themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from appliance.adapters.local.plain_files import read_plain
+from appliance.model.documents.strict_json import read_json
+
+SUFFIX: Final = ".backup.json"
+MOST_BYTES: Final = 1 << 20
+_RELEASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def releases_of_backups(target: str) -> tuple[frozenset[str], str]:
+    """The releases, and why not all of them are known; empty where they are.
+
+    Args:
+        target: where the site keeps its backups; empty: nowhere.
+    """
+    if not target:
+        return frozenset(), ""
+    if not target.startswith("/"):
+        return frozenset(), f"which releases the backups at {target} need is not read from here"
+    releases: set[str] = set()
+    unknown = ""
+    try:
+        files = sorted(path for path in Path(target).iterdir() if path.name.endswith(SUFFIX))
+    except FileNotFoundError:
+        return frozenset(), ""
+    except OSError as error:
+        return frozenset(), f"the backups in {target} cannot be listed: {error.strerror}"
+    for path in files:
+        try:
+            release = str(read_json(read_plain(path, most_bytes=MOST_BYTES))["release"])
+        except (OSError, ValueError, LookupError, TypeError):
+            unknown = f"{path} is not readable, so the release of its backup is unknown"
+            continue
+        if _RELEASE.fullmatch(release):
+            releases.add(release)
+        else:
+            unknown = f"{path} names no release"
+    return frozenset(releases), unknown

@@ -1,0 +1,1 @@
+"""Keys of SSH: those of this machine, and those of hosts that a person confirmed."""

@@ -1,0 +1,224 @@
+"""What the commands around backups build of a site's session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from appliance.cli.screen.render import show_warnings
+from appliance.errors import ConfigError, NotHealthy, PreflightFailed
+from appliance.model.backup.names import COUNTS, SNAPSHOT, SUFFIX
+from appliance.model.documents.strict_json import Unreadable, read_json
+
+if TYPE_CHECKING:
+    from appliance.adapters.backup.sources import NodeSources
+    from appliance.adapters.backup.store import BackupStore
+    from appliance.cli.site_session import SiteSession
+    from appliance.model.backup.record import Manifest, Part, Sidecar
+    from appliance.model.site.recovery.backup_settings import Backup
+    from appliance.model.site.settings import Site
+    from appliance.model.state.journal import Run
+    from appliance.workflows.session.ports import Observer
+    from appliance.workflows.session.session import Session
+
+_MOST_COUNTS_BYTES: Final = 16 << 20
+
+
+def settings_of(site: Site) -> Backup:
+    """The section ``backup`` of a site.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if site.settings.backup is None:
+        raise ConfigError(
+            f"{site.name}: site.yml says neither who may open a backup, nor where one goes",
+            hint="make a key: appliance cluster backup key FILE; then write backup: recipients "
+            "and to; see appliance docs back-up-the-appliance",
+        )
+    return site.settings.backup
+
+
+def store_of(site: Site, to: str | None) -> BackupStore:
+    """The backups of the place that was named, else of the site's.
+
+    Raises:
+        ConfigError: neither is known.
+        Refused: it is no place.
+    """
+    from appliance.adapters.backup.store import store_at
+
+    return store_at(to or settings_of(site).to)
+
+
+def sources_of(connected: SiteSession) -> NodeSources:
+    """Where parts come from."""
+    from appliance.adapters.backup.sources import NodeSources
+
+    return NodeSources(connected.site, connected.nodes)
+
+
+def backup_session(
+    connected: SiteSession, store: BackupStore, observer: Observer, run: Run
+) -> Session:
+    """The ports of a backup."""
+    session = connected.session(observer, run)
+    return replace(session, backup_store=store, backup_sources=sources_of(connected))
+
+
+def ask_for_backup(connected: SiteSession, what: str, *, accepted: bool, dry_run: bool) -> None:
+    """Refuse what may lose data while the site asks for backups and has no fresh one.
+
+    Args:
+        connected: the site.
+        what: what is about to be done.
+        accepted: the operator goes on without one.
+        dry_run: nothing is done, so it is only said.
+
+    Raises:
+        PreflightFailed: there is no fresh one; nothing was changed.
+    """
+    from appliance.workflows.cluster.backups.freshness import require_fresh_backup
+
+    if connected.site.settings.backup is None:
+        return
+    try:
+        require_fresh_backup(connected.site, connected.session(), what)
+    except PreflightFailed as error:
+        if not (accepted or dry_run):
+            raise
+        show_warnings([error.message])
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a check of a backup found.
+
+    Attributes:
+        sidecar: the file beside it.
+        known: whether this site's journal has its sha256.
+        manifest: of what is in it; None: no key was given.
+        restored: sentences on what was restored once.
+    """
+
+    sidecar: Sidecar
+    known: bool
+    manifest: Manifest | None = None
+    restored: tuple[str, ...] = ()
+
+
+def verify(
+    connected: SiteSession, path: Path, identity: Path | None, observer: Observer
+) -> Verified:
+    """Check a backup: without a key size and sha256, with one every part, and a restore of etcd.
+
+    Raises:
+        NotHealthy: it is not whole, or what was restored is not what was saved.
+        Refused: the key cannot be read.
+        NodeUnreachable: no control-plane node restored it.
+    """
+    from appliance.adapters.backup.age import read_identities
+    from appliance.adapters.backup.reader import check_parts, read_parts
+    from appliance.adapters.backup.store import backup_at
+
+    store, name = backup_at(path)
+    identities = read_identities(identity) if identity else []
+    sidecar = store.check(name)
+    known = _is_known(connected, sidecar.sha256)
+    if not identities:
+        return Verified(sidecar, known)
+    observer.note("reading every part")
+    with store.place.open(name + SUFFIX) as stream:
+        manifest = check_parts(stream, identities)
+    if manifest.about != sidecar.about:
+        raise NotHealthy(
+            f"{path}: the file beside it describes another backup than it holds",
+            hint="take another one: appliance cluster backup list",
+        )
+    trial = _Trial(connected, observer, manifest, name, known)
+    with store.place.open(name + SUFFIX) as stream:
+        read_parts(stream, identities, manifest, trial.take)
+    return Verified(sidecar, known, manifest, trial.told())
+
+
+def _is_known(connected: SiteSession, sha256: str) -> bool:
+    return any(sha256 in line for record in connected.journal.read() for line in record.why)
+
+
+class _Trial:
+    """Restores of what is in a backup, each in a place of its own that goes again."""
+
+    def __init__(
+        self,
+        connected: SiteSession,
+        observer: Observer,
+        manifest: Manifest,
+        name: str,
+        known: bool,
+    ) -> None:
+        self._site = connected.site
+        self._sources = sources_of(connected)
+        self._observer = observer
+        self._manifest = manifest
+        self._name = name
+        self._known = known
+        self._rows: dict[str, dict[str, int]] = {}
+        self._told: list[str] = []
+
+    def take(self, part: Part, content: IO[bytes]) -> None:
+        """One part of the backup.
+
+        Raises:
+            NotHealthy: what was restored is not what was saved.
+            NodeUnreachable: it was not restored.
+        """
+        if part.name == SNAPSHOT:
+            self._etcd(part, content)
+        elif part.name == COUNTS:
+            self._rows = _rows_of(content)
+        elif part.name in self._rows:
+            self._database(part, content)
+
+    def told(self) -> tuple[str, ...]:
+        """What was restored, in sentences."""
+        if self._rows and not self._known:
+            left = "databases: not restored, because the journal does not know this file"
+            return (*self._told, left)
+        return tuple(self._told)
+
+    def _etcd(self, part: Part, content: IO[bytes]) -> None:
+        node, saved = self._site.control_plane[0], self._manifest.etcd
+        self._observer.note(f"{node.name}: restoring the snapshot of etcd in a scratch instance")
+        found = self._sources.try_snapshot(node, content, part.size, self._name)
+        keys = ("revision", "keys", "digest", "sha256")
+        if any(getattr(found, key) != getattr(saved, key, None) for key in keys):
+            raise NotHealthy(f"{self._name}: the restored etcd holds something else than was saved")
+        told = f"revision {found.revision}, {found.keys} keys"
+        self._told.append(f"etcd: restored on {node.name}: {told}")
+
+    def _database(self, part: Part, content: IO[bytes]) -> None:
+        # Its statements run as the superuser of the server that runs: only what is ours does.
+        if not self._known:
+            return
+        node = self._site.vendor_node
+        self._observer.note(f"{node.name}: restoring {part.name} in a scratch database")
+        rows = self._rows[part.name]
+        tables, count = self._sources.try_dump(node, content, part.size, rows)
+        self._told.append(f"{part.name}: restored: {tables} tables, {count} rows")
+
+
+def _rows_of(content: IO[bytes]) -> dict[str, dict[str, int]]:
+    """Part -> table -> number of its rows.
+
+    Raises:
+        NotHealthy: it is no such list.
+    """
+    try:
+        found = read_json(content.read(_MOST_COUNTS_BYTES + 1), most_bytes=_MOST_COUNTS_BYTES)
+        return {
+            str(one["part"]): {str(table): int(rows) for table, rows in one["rows"].items()}
+            for one in found["databases"].values()
+        }
+    except (Unreadable, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise NotHealthy(f"the list of rows in the backup cannot be read: {error}") from error

@@ -1,0 +1,30 @@
+"""The adapters of ``cluster cleanup``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from appliance.cli.wiring import Wiring
+    from appliance.workflows.cluster.cleaning.ports import Care
+
+
+def care_ports(connected: Wiring) -> Care:
+    """The ports of one site; nothing is connected to here."""
+    from appliance.adapters.care.backups import releases_of_backups
+    from appliance.adapters.care.etcd import EtcdCare
+    from appliance.adapters.care.runs import RunFiles
+    from appliance.adapters.care.supply import SiteSupply
+    from appliance.adapters.kubernetes.pod_images import read_pod_images
+    from appliance.workflows.cluster.cleaning.ports import Care
+
+    site, python = connected.site, connected.site.settings.ssh.python
+    backup = getattr(site.settings, "backup", None)
+    return Care(
+        etcd=EtcdCare(connected.nodes, python),
+        supply=SiteSupply(connected.nodes, python),
+        runs=RunFiles(site.state_directory),
+        pod_images=partial(read_pod_images, connected.cluster),
+        backup_releases=partial(releases_of_backups, str(backup.to) if backup else ""),
+    )

@@ -1,0 +1,233 @@
+"""``appliance cluster backup``: make, check and list backups of the whole appliance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.backups import backup_session, settings_of, store_of, verify
+from appliance.cli.help.typos import Nouns
+from appliance.cli.options import (
+    Place,
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    site_option,
+    yes_option,
+)
+from appliance.cli.screen.confirm import about_site, confirmed, tell
+from appliance.cli.screen.hints import say
+from appliance.cli.screen.progress import progress
+from appliance.cli.screen.render import print_json, print_table, show_warnings
+from appliance.cli.screen.terminal import print_line
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.backup.holdings import Held
+    from appliance.model.backup.record import About, Missing, Sidecar
+
+
+@click.group(cls=Nouns)
+def backup() -> None:
+    """Make, check and list backups of the whole appliance."""
+
+
+to_option = click.option(
+    "--to",
+    metavar="PLACE",
+    help="A folder of this machine. Default: backup: to in site.yml.",
+)
+
+
+@backup.command()
+@to_option
+@changed_site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def create(
+    app: Application, to: str | None, site: Path, output: str, *, dry_run: bool, yes: bool
+) -> None:
+    """Save the whole appliance in one encrypted file.
+
+    \b
+    - etcd by a snapshot that is restored once on its node; /etc/kubernetes of each control plane,
+      keys and certificates, the site's directory, the journal and passports
+    - encrypted on this machine to the public keys of backup: recipients; no node can open it
+    - what does not answer is named; without a snapshot of etcd there is no backup
+    - older ones go by backup: keep, once the new one was read again and is whole
+
+    Nothing on the nodes changes. An interrupted run leaves no backup; run it again.
+
+    Example: appliance cluster backup create --to /mnt/backups
+    """
+    from appliance import __version__
+    from appliance.model.backup.retention import Keep
+    from appliance.workflows.cluster.backup import COMMAND, BackupRequest, create_backup
+
+    connected = app.connect(site)
+    wanted = settings_of(connected.site)
+    store, run = store_of(connected.site, to), connected.run(COMMAND)
+    keep = Keep(wanted.keep.count, wanted.keep.days)
+    request = BackupRequest(
+        connected.site, run, wanted.recipients, keep, __version__, dry_run=dry_run
+    )
+
+    def confirm(lines: Sequence[str]) -> bool:
+        return confirmed(yes, about_site(connected.site), lambda: tell(lines))
+
+    with progress(plain=output == "json") as display:
+        done = create_backup(request, backup_session(connected, store, display, run), confirm)
+    show_warnings([f"not removed: {one}" for one in done.stayed])
+    if output == "json":
+        made = None if done.sidecar is None else _plain(done.sidecar)
+        print_json({"planned": list(done.planned), "backup": made, "removed": list(done.removed)})
+    elif done.sidecar is None:
+        for line in done.planned:
+            print_line(line)
+    else:
+        about = done.sidecar.about
+        print_line(f"backup: {about.id}, {done.sidecar.size} bytes, {done.took_seconds:.0f} s")
+        _show_missing(about.missing)
+        say(f"to prove it: appliance cluster backup verify {store.told}/{about.id}.backup")
+
+
+@backup.command("verify")
+@click.argument("file", type=Place(dir_okay=False))
+@click.option(
+    "--identity",
+    type=Place(exists=True, dir_okay=False),
+    metavar="KEY",
+    help="The file of a key that opens it: checks every part, and restores etcd once.",
+)
+@site_option
+@output_option
+@click.pass_obj
+def verify_command(
+    app: Application, file: Path, identity: Path | None, site: Path, output: str
+) -> None:
+    """Check that a backup is whole; with a key, that it can be restored.
+
+    \b
+    - without a key: size and sha256 against the file beside it and the journal of the site
+    - with --identity: every part against the manifest; the snapshot of etcd is restored in a
+      scratch instance on the first control-plane node, and revision, keys and digest are compared
+
+    The scratch instance goes again; the cluster's etcd is not touched. Exit code 5: not whole.
+
+    Example: appliance cluster backup verify /mnt/backups/rack7-20261127T023000Z.backup
+    """
+    connected = app.connect(site)
+    with progress(plain=output == "json") as display:
+        found = verify(connected, file, identity, display)
+    if not found.known:
+        show_warnings(
+            ["the journal of this site does not know its sha256: it may be from somebody else"]
+        )
+    manifest = found.manifest
+    if output == "json":
+        parts = None if manifest is None else len(manifest.parts)
+        more = {"known": found.known, "parts": parts, "restored": list(found.restored)}
+        print_json({**_plain(found.sidecar), **more})
+        return
+    about = found.sidecar.about
+    print_line(f"verified: {about.id}: {found.sidecar.size} bytes, sha256 {found.sidecar.sha256}")
+    if manifest is not None:
+        print_line(f"parts: {len(manifest.parts)}, each with the sha256 of the manifest")
+    for line in found.restored:
+        print_line(line)
+    _show_missing(about.missing)
+    if manifest is None:
+        say("to prove that it can be restored: the same with --identity KEY")
+
+
+@backup.command("list")
+@to_option
+@site_option
+@output_option
+@click.pass_obj
+def list_command(app: Application, to: str | None, site: Path, output: str) -> None:
+    """List the backups of a place, the oldest first. Needs no key.
+
+    Tells whole ones from those that were interrupted or damaged, by the file beside each.
+
+    Example: appliance cluster backup list --to /mnt/backups
+    """
+    found = store_of(app.site(site), to).held()
+    if output == "json":
+        print_json({"backups": [_held(one) for one in found]})
+        return
+    print_table(
+        ("backup", "site", "created", "MB", "state"),
+        [
+            (one.id, _of(one, "site"), _created(one), f"{one.size / 1e6:.1f}", _state(one))
+            for one in found
+        ],
+        spare=("created",),
+    )
+
+
+@backup.command()
+@click.argument("file", type=Place())
+@output_option
+def key(file: Path, output: str) -> None:
+    """Make a key that opens backups, and print its public key.
+
+    The public key goes into backup: recipients of site.yml. The file goes off this machine, to
+    where it is found when everything else is gone. Make a second one for escrow.
+
+    Example: appliance cluster backup key backup-key.txt
+    """
+    from appliance.adapters.backup.key_file import write_key
+
+    public = write_key(file)
+    if output == "json":
+        print_json({"public_key": public, "file": str(file)})
+        return
+    print_line(public)
+    say(f"{file} opens every backup for this key: keep it away from the nodes, and keep a copy")
+
+
+def _show_missing(missing: Sequence[Missing]) -> None:
+    for one in missing:
+        print_line(f"missing: {one.where}: {one.what}: {one.why}")
+
+
+def _state(one: Held) -> str:
+    missing = len(one.sidecar.about.missing) if one.sidecar else 0
+    told = f", without {missing} parts" if missing and one.state == "whole" else ""
+    return f"{one.state}{told}" + (f": {one.why}" if one.why else "")
+
+
+def _created(one: Held) -> str:
+    return datetime.fromtimestamp(one.moment, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _of(one: Held, what: str) -> str:
+    return str(getattr(one.sidecar.about, what)) if one.sidecar else ""
+
+
+def _held(one: Held) -> dict[str, Any]:
+    plain: dict[str, Any] = {"id": one.id, "state": one.state, "size": one.size, "why": one.why}
+    return {**plain, **({} if one.sidecar is None else _about(one.sidecar.about))}
+
+
+def _plain(sidecar: Sidecar) -> dict[str, Any]:
+    return {**_about(sidecar.about), "size": sidecar.size, "sha256": sidecar.sha256}
+
+
+def _about(about: About) -> dict[str, Any]:
+    missing = [{"where": one.where, "what": one.what, "why": one.why} for one in about.missing]
+    return {
+        "id": about.id,
+        "site": about.site,
+        "created": about.created,
+        "release": about.release,
+        "kinds": list(about.kinds),
+        "missing": missing,
+    }

@@ -1,0 +1,179 @@
+"""``appliance cluster restore``: a lost cluster from a backup, or from the node that is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.help.complete import node_names
+from appliance.cli.options import (
+    Place,
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    yes_option,
+)
+from appliance.cli.screen.confirm import about_nodes, confirmed
+from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.progress import progress
+from appliance.cli.screen.render import print_json
+from appliance.cli.screen.terminal import print_line
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.backup.restore import RestorePlan
+    from appliance.model.site.settings import Site
+    from appliance.workflows.cluster.restore import RestoreResult
+
+
+@click.command("restore", short_help="Restore a lost cluster from a backup.")
+@click.argument("file", metavar="[FILE]", type=Place(dir_okay=False), required=False)
+@click.option(
+    "--identity",
+    type=Place(dir_okay=False, exists=True),
+    metavar="KEY",
+    help="The private key that opens FILE: of age, or an OpenSSH ed25519 key.",
+)
+@click.option(
+    "--survivor",
+    metavar="NODE",
+    shell_complete=node_names,
+    help="Without FILE: make a cluster of this one of three control-plane nodes, from its data.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NODE",
+    shell_complete=node_names,
+    help="Leave out a control-plane node that is lost; it rejoins later. Repeatable.",
+)
+@changed_site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def restore(
+    app: Application,
+    file: Path | None,
+    identity: Path | None,
+    survivor: str | None,
+    without: tuple[str, ...],
+    site: Path,
+    output: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Restore etcd of all control-plane nodes from FILE, a backup of this site.
+
+    \b
+    - refused, before any change, while the cluster answers, or where FILE is of another site,
+      of another release, of a later tool, damaged or interrupted
+    - what was changed after the backup is lost; the recovery point is shown first
+    - the whole control plane is away for minutes; running pods stay, those that watch the API
+      restart
+    - old data of etcd is kept on its node, under a name that is printed
+    - a second run goes on where the first was interrupted
+
+    Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
+    """
+    from appliance.cli.restore_wiring import restore_ports
+    from appliance.model.backup.restore import RestoreOptions
+    from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
+
+    _require_one_source(file, identity, survivor, without)
+    connected = app.connect(site)
+    _require_control_plane(connected.site, survivor, without)
+    options = RestoreOptions(without, survivor or "")
+    request = RestoreRequest(connected.site, connected.run(COMMAND), options, dry_run=dry_run)
+    with progress(plain=output == "json") as display:
+        session, ports = restore_ports(connected, display, request, file, identity)
+        done = cluster_restore(
+            request, session, ports, lambda plan: _confirm(connected.site, plan, yes)
+        )
+    if output == "json":
+        print_json(restore_as_json(done))
+    elif dry_run:
+        _show(done.plan, err=False)
+    else:
+        _tell(done)
+
+
+def _require_one_source(
+    file: Path | None, identity: Path | None, survivor: str | None, without: tuple[str, ...]
+) -> None:
+    if (file is None) == (survivor is None):
+        raise click.UsageError("give FILE, or --survivor NODE: one of both")
+    if file is not None and identity is None:
+        raise click.UsageError("FILE is encrypted: give --identity KEY")
+    if survivor is not None and without:
+        raise click.UsageError("--survivor leaves out every other node: --without is not needed")
+
+
+def _require_control_plane(site: Site, survivor: str | None, without: tuple[str, ...]) -> None:
+    known = [node.name for node in site.control_plane]
+    for option, name in [("--survivor", survivor), *(("--without", one) for one in without)]:
+        if name is not None and name not in known:
+            raise click.UsageError(
+                f"{option}: {name} is no control-plane node of the site: {', '.join(known)}"
+            )
+
+
+def _confirm(site: Site, plan: RestorePlan, yes: bool) -> bool:
+    return confirmed(yes, about_nodes(site, tuple(plan.members)), lambda: _show(plan, err=True))
+
+
+def _show(plan: RestorePlan, *, err: bool) -> None:
+    for refusal in plan.refusals:
+        print_line(f"refused: {refusal.sentence()}", err=err)
+        say_hint(refusal.hint, err=err)
+    for line in plan.lines():
+        print_line(line, err=err)
+
+
+def _tell(done: RestoreResult) -> None:
+    plan = done.plan
+    print_line(f"verified: etcd restored on {', '.join(plan.members)} from {plan.source}")
+    print_line(f"recovery point: {plan.recovery}")
+    print_line(f"recovery time: {done.took_seconds:.0f} s")
+    if plan.kept:
+        print_line(
+            f"old data of etcd: {plan.aside} (or in /var/lib/etcd) on {', '.join(plan.kept)}"
+        )
+    if done.compared:
+        print_line(f"compared: all {plan.content['keys']} keys are those of the backup")
+    for name in done.away:
+        print_line(f"not reached: {name}: restart its kubelet when it answers")
+    for name in done.gone:
+        print_line(f"not Ready, or not of the site: {name}")
+    for name in plan.rejoin:
+        say(
+            f"next: wipe {name} before it is on again, as it may have old data of etcd; then: "
+            f"appliance node rejoin {name}"
+        )
+
+
+def restore_as_json(done: RestoreResult) -> dict[str, Any]:
+    """What ``-o json`` prints of a plan or of a finished run."""
+    plan = done.plan
+    return {
+        "restore": plan.key,
+        "source": plan.source,
+        "recovery_point": plan.point or None,
+        "members": dict(plan.members),
+        "resumes": plan.resumes,
+        "kept": {"path": plan.aside, "nodes": list(plan.kept)},
+        "rejoin": list(plan.rejoin),
+        "refusals": [
+            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
+            | {"hint": r.hint}
+            for r in plan.refusals
+        ],
+        "not_reached": list(done.away),
+        "not_ready": list(done.gone),
+        "compared": done.compared,
+        "took_seconds": round(done.took_seconds, 1),
+        "done": done.done,
+    }

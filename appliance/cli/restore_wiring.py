@@ -1,0 +1,41 @@
+"""What ``cluster restore`` is given: its ports, and a lock that needs no lost node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from appliance.cli.site_session import SiteSession
+    from appliance.workflows.cluster.restore import RestorePorts, RestoreRequest
+    from appliance.workflows.session.ports import Observer
+    from appliance.workflows.session.session import Session
+
+
+def restore_ports(
+    connected: SiteSession,
+    display: Observer,
+    request: RestoreRequest,
+    file: Path | None,
+    identity: Path | None,
+) -> tuple[Session, RestorePorts]:
+    """The ports of a restore; the backup is read to its end here.
+
+    Raises:
+        Refused: the file is no backup, or the key cannot be read; nothing was changed.
+        NotHealthy: the backup was interrupted, changed or cut, or the key does not open it.
+    """
+    from appliance.adapters.backup.opened import BackupFile
+    from appliance.adapters.control_plane.restoring import SshRestoring
+    from appliance.workflows.cluster.restore import RestorePorts
+
+    options, site = request.options, connected.site
+    backup = BackupFile(file, identity) if file is not None and identity is not None else None
+    left = {options.survivor} if options.survivor else set()
+    left = left or {node.name for node in site.control_plane} - set(options.without)
+    session = connected.session(display, request.run, plays=True)
+    lock = connected.lock(request.run, voters=left)
+    python = site.settings.ssh.python
+    ports = RestorePorts(SshRestoring(connected.nodes, python), backup)
+    return replace(session, lock=lock), ports

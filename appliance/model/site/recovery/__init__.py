@@ -1,0 +1,1 @@
+"""What a site says of its backups, and of the restore that proves a snapshot."""

@@ -1,0 +1,92 @@
+"""What a site says of its backups: an optional section of ``site.yml``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field, StrictInt
+
+from appliance.model.site.fields import Settings, wrong
+
+AGE: Final = re.compile(r"age1[02-9ac-hj-np-z]{58}")
+SSH: Final = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}")
+_SFTP: Final = re.compile(
+    r"sftp://[a-z_][a-z0-9_-]{0,31}@[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+"
+)
+_S3: Final = re.compile(
+    r"s3://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.-]+)*"
+)
+_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+
+
+def normal_recipient(text: str) -> str:
+    """The key without its comment and surrounding blanks."""
+    words = text.split()
+    return " ".join(words[:2] if words and words[0].startswith("ssh-") else words[:1])
+
+
+def is_recipient(text: str) -> bool:
+    """Whether it looks like a public key of age, or like an ssh-ed25519 key."""
+    plain = normal_recipient(text)
+    return bool(AGE.fullmatch(plain) or SSH.fullmatch(plain))
+
+
+def _recipient(value: object) -> str:
+    if isinstance(value, str) and is_recipient(value):
+        return normal_recipient(value)
+    shown = f"{value[:20]!r}" if isinstance(value, str) else f"{value!r}"
+    raise wrong(
+        f"{shown} is no public key for backups",
+        "write one that begins with age1 or with ssh-ed25519: appliance cluster backup key FILE",
+    )
+
+
+def is_target(text: str) -> bool:
+    """Whether it names a place for backups."""
+    if text.startswith(("sftp:", "s3:")):
+        return bool(_SFTP.fullmatch(text) or _S3.fullmatch(text))
+    return text.startswith("/") and text.isprintable() and ".." not in text.split("/")
+
+
+def _target(value: object) -> str:
+    if isinstance(value, str) and is_target(value):
+        return value
+    raise wrong(
+        f"{value!r} is no place for backups",
+        "write a folder of the control host, sftp://USER@HOST/FOLDER or s3://HOST/BUCKET/FOLDER",
+    )
+
+
+def _time(value: object) -> str:
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        return value
+    raise wrong(f"{value!r} is no time of day", 'write it like "02:30", in quotes')
+
+
+Recipient = Annotated[str, BeforeValidator(_recipient)]
+Target = Annotated[str, BeforeValidator(_target)]
+TimeOfDay = Annotated[str, BeforeValidator(_time)]
+
+
+class Keep(Settings):
+    """Which backups stay; every other one goes once a new one is whole."""
+
+    count: Annotated[StrictInt, Field(ge=1, le=1000)] = 14
+    """The newest so many stay, however old they are."""
+    days: Annotated[StrictInt, Field(ge=1, le=3650)] = 30
+    """Younger ones stay, however many they are."""
+
+
+class Backup(Settings):
+    """Backups of the whole appliance."""
+
+    recipients: Annotated[tuple[Recipient, ...], Field(min_length=1, max_length=20)]
+    """Public keys that open a backup (age1 or ssh-ed25519): yours, and one kept elsewhere."""
+    to: Target
+    """A folder of the control host, sftp://USER@HOST/FOLDER or s3://HOST/BUCKET/FOLDER."""
+    keep: Keep = Keep()
+    fresh_hours: Annotated[StrictInt, Field(ge=1, le=8760)] = 26
+    """A newest backup that is older gives a warning, and holds back maintenance and upgrades."""
+    schedule: TimeOfDay | None = None
+    """Time of day at which control-plane nodes save what they hold, as "02:30"; null: never."""

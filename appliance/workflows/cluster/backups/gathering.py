@@ -1,0 +1,144 @@
+"""Gather the parts of a backup: all nodes begin at once, and one after the other is written.
+
+What does not answer is named in the manifest. Without a snapshot of etcd there is no backup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import ApplianceError, ClusterError
+from appliance.model.backup.names import CONTROL_PLANE, ETCD, OBJECTS, REGISTRY, RUNAI, TLS
+
+if TYPE_CHECKING:
+    from appliance.model.backup.answer import NodeAnswer
+    from appliance.model.backup.record import EtcdContent
+    from appliance.model.site.settings import Node, Site
+    from appliance.workflows.cluster.backups.ports import Stream, Writer
+    from appliance.workflows.session.session import Session
+
+_MANY: Final = 16
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A node, and the kinds of parts that it is asked for."""
+
+    node: Node
+    kinds: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """The kinds in words."""
+        return ", ".join(self.kinds)
+
+
+def asked_of(site: Site) -> tuple[Asked, ...]:
+    """Who is asked for what, beside the snapshot of etcd."""
+    found = [Asked(node, (CONTROL_PLANE,)) for node in site.control_plane]
+    found += [Asked(site.services_node, (TLS, REGISTRY)), Asked(site.control_plane[-1], (OBJECTS,))]
+    if site.settings.runai is not None:
+        found.append(Asked(site.vendor_node, (RUNAI,)))
+    return tuple(found)
+
+
+def gather(site: Site, backup: str, session: Session, writer: Writer) -> EtcdContent:
+    """Write every part; return what the snapshot of etcd holds.
+
+    Raises:
+        ClusterError: no control-plane node gave a snapshot of etcd.
+    """
+    asked = asked_of(site)
+    first, *others = site.control_plane
+    with _begun([Asked(first, (ETCD,)), *asked], backup, session) as (snapshot, *streams):
+        _put_local(session, writer)
+        session.observer.note("saving etcd, and restoring the snapshot once")
+        etcd = _etcd(Asked(first, (ETCD,)), snapshot, session, writer)
+        for one, stream in zip(asked, streams, strict=True):
+            _put_node(one, stream, session, writer)
+    for node in others if etcd is None else ():
+        again = Asked(node, (ETCD,))
+        with _begun([again], backup, session) as (snapshot,):
+            etcd = _etcd(again, snapshot, session, writer)
+        if etcd is not None:
+            break
+    if etcd is None:
+        reasons = [f"{one.where}: {one.why}" for one in writer.missing if one.what == ETCD]
+        raise ClusterError(
+            "no control-plane node gave a snapshot of etcd, so there is no backup",
+            hint="see what is wrong: appliance status; then run the same command again",
+            details=reasons,
+        )
+    return etcd
+
+
+@contextmanager
+def _begun(
+    asked: Sequence[Asked], backup: str, session: Session
+) -> Iterator[list[Stream | ApplianceError]]:
+    """All nodes at work, each with its stream, or why it has none."""
+    with ExitStack() as stack:
+        sources = session.backup_sources
+
+        def begin(one: Asked) -> Stream | ApplianceError:
+            try:
+                return stack.enter_context(sources.of_node(one.node, one.kinds, backup))
+            except ApplianceError as error:
+                return error
+
+        with ThreadPoolExecutor(_MANY) as pool:
+            found = list(pool.map(begin, asked))
+        yield found
+
+
+def _put_local(session: Session, writer: Writer) -> None:
+    for one in session.backup_sources.local():
+        if one.fault:
+            writer.lacks("this machine", one.name, one.fault)
+            continue
+        try:
+            writer.put(one.name, one.content)
+        except ApplianceError as error:
+            writer.lacks("this machine", one.name, error.message)
+
+
+def _etcd(
+    one: Asked, stream: Stream | ApplianceError, session: Session, writer: Writer
+) -> EtcdContent | None:
+    before = len(writer.parts)
+    answer = _put_node(one, stream, session, writer)
+    return answer.etcd if answer is not None and len(writer.parts) > before else None
+
+
+def _put_node(
+    one: Asked, stream: Stream | ApplianceError, session: Session, writer: Writer
+) -> NodeAnswer | None:
+    """Write what a node sends, or that it does not."""
+    if isinstance(stream, ApplianceError):
+        writer.lacks(one.node.name, one.told, stream.message)
+        session.observer.note(f"{one.node.name}: not in the backup: {one.told}: {stream.message}")
+        return None
+    try:
+        answer = stream.answer()
+    except ApplianceError as error:
+        writer.lacks(one.node.name, one.told, error.message)
+        session.observer.note(f"{one.node.name}: not in the backup: {one.told}: {error.message}")
+        return None
+    for missing in answer.missing:
+        writer.lacks(missing.where, missing.what, missing.why)
+    broken = ""
+    for part in answer.parts:
+        try:
+            if not broken:
+                writer.stream(part, stream.content(part.size))
+                continue
+        except ApplianceError as error:
+            broken = error.message
+        writer.lacks(one.node.name, part.name, broken)
+    told = f"{len(answer.parts)} parts" + (f", and then: {broken}" if broken else "")
+    session.observer.note(f"{one.node.name}: {one.told}: {told}")
+    return answer

@@ -1,0 +1,221 @@
+"""``cluster restore``: etcd of all control-plane nodes gets what a snapshot has.
+
+The snapshot is a backup's, or is made of the data of the one node that is left. Each act is marked
+on its node, so the same command goes on after a kill. Old data is moved aside. What must not be
+here: what forbids a restore (:mod:`appliance.model.backup.restore`), or how a node does it (role
+``etcd_restore``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import StepNotVerified
+from appliance.model.backup.names import SNAPSHOT, id_moment
+from appliance.model.backup.restore import (
+    RestoreOptions,
+    RestorePlan,
+    plan_from_survivor,
+    plan_restore,
+    was_compared,
+)
+from appliance.model.backup.restore_inventory import restore_inventory
+from appliance.model.plan.play import Play
+from appliance.model.plan.steps import CLUSTER_RESTORE
+from appliance.model.site.settings import Site
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.journal import Run
+from appliance.model.state.nodes.maintenance import timestamp
+from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.recording import AGAIN, Recorder
+from appliance.workflows.session.survey import refuse
+
+if TYPE_CHECKING:
+    from appliance.model.state.observed import Look
+    from appliance.workflows.cluster.restoring.ports import OpenedBackup, Restoring
+    from appliance.workflows.session.session import Session
+
+COMMAND: Final = "cluster restore"
+STEP: Final = CLUSTER_RESTORE.name
+BRING, VERIFY, END = f"{COMMAND}: snapshot", f"{COMMAND}: verify", f"{COMMAND}: clean up"
+# A kubelet that was away a long time renews its lease within seconds; a busy node takes longer.
+PATIENCE_SECONDS: Final = 600.0
+POLL_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class RestorePorts:
+    """What a restore needs beyond a session.
+
+    Attributes:
+        restoring: the control-plane nodes.
+        backup: the one that is restored; None with a survivor.
+    """
+
+    restoring: Restoring
+    backup: OpenedBackup | None = None
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    """What was asked for, by whom, with which tool."""
+
+    site: Site
+    run: Run
+    options: RestoreOptions = field(default_factory=RestoreOptions)
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """How it ended.
+
+    Attributes:
+        plan: what was planned.
+        away: members of the site that were not reached: their kubelets still have to restart.
+        gone: Node objects that are not Ready, or that the site does not have.
+        compared: every member compared all of its keys with the backup's, and they are the same.
+        took_seconds: of the whole restore.
+    """
+
+    plan: RestorePlan
+    away: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    compared: bool = False
+    took_seconds: float = 0.0
+    done: bool = False
+
+
+def cluster_restore(
+    request: RestoreRequest,
+    session: Session,
+    ports: RestorePorts,
+    confirm: Callable[[RestorePlan], bool],
+) -> RestoreResult:
+    """Refuse, or restore, compare and clean up.
+
+    Raises:
+        PreflightFailed: the cluster lives, the file does not fit, or a node cannot be restored;
+            nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        NodeUnreachable: a node does not answer any more; nothing was changed.
+        PlaybookFailed: an act failed on a node; the same command goes on there.
+        ClusterError: a node did not take the snapshot; the same command goes on.
+        StepNotVerified: the API does not answer, or a node is not Ready.
+    """
+    plan = _planned(request, session, ports)
+    if request.dry_run:
+        return RestoreResult(plan)
+    refuse(plan.refusals)
+    require_confirmed(confirm(plan))
+    with session.lock:
+        now = _planned(request, session, ports)
+        refuse(now.refusals)
+        shown, seen = replace(plan, key="", age_seconds=0), replace(now, key="", age_seconds=0)
+        require_as_shown(shown, seen, "the nodes have changed since this was shown")
+        return _Run(request, session, ports, now).carry_out()
+
+
+def _planned(request: RestoreRequest, session: Session, ports: RestorePorts) -> RestorePlan:
+    site, options = request.site, request.options
+    views = ports.restoring.look(site.control_plane)
+    now = session.clock.now()
+    stamp = timestamp(now).replace("-", "").replace(":", "").partition("+")[0].rstrip("Z") + "Z"
+    if ports.backup is None:
+        return plan_from_survivor(site, views, options, stamp)
+    manifest = ports.backup.manifest
+    return plan_restore(
+        site,
+        manifest,
+        views,
+        options,
+        tool_version=request.run.tool_version,
+        now=(now, stamp),
+        created=id_moment(manifest.about.id) or now,
+    )
+
+
+class _Run:
+    """One run, after everything that could refuse it."""
+
+    def __init__(
+        self, request: RestoreRequest, session: Session, ports: RestorePorts, plan: RestorePlan
+    ) -> None:
+        self._request, self._session, self._ports, self._plan = request, session, ports, plan
+        self._recorder = Recorder(request.run, session)
+        self._names = tuple(plan.members)
+        self._why = (f"{plan.source}: recovery point {plan.recovery}",)
+
+    def carry_out(self) -> RestoreResult:
+        began = self._session.clock.monotonic()
+        backup = self._ports.backup
+        if backup is not None:
+            with self._recorder.run_step(BRING, self._names, self._why):
+                self._bring(backup)
+        members = [
+            node
+            for node in self._request.site.cluster_members
+            if node.name not in self._plan.rejoin
+        ]
+        look = self._session.nodes.look(members)
+        away = tuple(node.name for node in members if node.name not in look.node_facts)
+        watchers = tuple(node.name for node in members if node.name in look.node_facts)
+        with self._recorder.run_step(STEP, watchers, self._why):
+            self._play(restore_inventory(self._request.site, self._plan, watchers), watchers)
+        with self._recorder.run_step(VERIFY, watchers, self._why):
+            gone = self._verify(look, watchers)
+            views = self._ports.restoring.look([self._request.site.node(n) for n in self._names])
+        with self._recorder.run_step(END, self._names, ("what the restore brought is removed",)):
+            ending = restore_inventory(self._request.site, self._plan, (), ends=True)
+            self._play(ending, self._names)
+        return RestoreResult(
+            self._plan,
+            away,
+            gone,
+            compared=was_compared(self._plan, views),
+            took_seconds=self._session.clock.monotonic() - began,
+            done=True,
+        )
+
+    def _bring(self, backup: OpenedBackup) -> None:
+        nodes = [self._request.site.node(name) for name in self._names]
+        snapshot = (self._plan.size, self._plan.sha256)
+        self._ports.restoring.bring(
+            nodes, self._plan.key, snapshot, lambda take: backup.read(SNAPSHOT, take)
+        )
+
+    def _play(self, inventory: dict[str, object], limit: tuple[str, ...]) -> None:
+        def on_task(name: str, task: str, changed: bool | None) -> None:
+            self._session.observer.task(STEP, name, task, changed=changed)
+
+        everyone = tuple(dict.fromkeys((*self._names, *limit)))
+        self._session.playbooks.play(Play(self._request.run.id, STEP, everyone, inventory), on_task)
+
+    def _verify(self, look: Look, expected: tuple[str, ...]) -> tuple[str, ...]:
+        """Wait until the API answers and every node that was reached is Ready; who is not there."""
+        patience = Patience(self._session.clock, PATIENCE_SECONDS)
+        facts = {name: look.node_facts[name] for name in expected if name in look.node_facts}
+        while True:
+            cluster = self._session.cluster.read(facts)
+            fault = _fault(cluster, expected)
+            if not fault:
+                assert isinstance(cluster, Cluster)  # noqa: S101  (else there is a fault)
+                known = {*expected, *self._plan.rejoin}
+                return tuple(sorted(name for name in cluster.nodes if name not in known))
+            if patience.is_over():
+                raise StepNotVerified(
+                    f"etcd was restored, but {fault}",
+                    hint=f"see what is wrong: appliance status; then {AGAIN}",
+                )
+            self._session.observer.verifying(VERIFY, fault)
+            self._session.clock.sleep(POLL_SECONDS)
+
+
+def _fault(cluster: object, expected: tuple[str, ...]) -> str:
+    if not isinstance(cluster, Cluster):
+        return "no API server answers"
+    late = [name for name in expected if name not in cluster.nodes or not cluster.nodes[name].ready]
+    return f"not Ready: {', '.join(late)}" if late else ""

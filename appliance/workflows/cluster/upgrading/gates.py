@@ -1,0 +1,234 @@
+"""Go or no-go before the first change: asks for the evidence, and has it judged.
+
+What must not be here: a verdict (:mod:`appliance.model.upgrade.gates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import ClusterError
+from appliance.model.bundle.release.runai_versions import dotted, version_of_bundle
+from appliance.model.node.drain import Forecast
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
+from appliance.model.upgrade.gates import gates, stopping
+from appliance.model.upgrade.handmade.carrying import (
+    carried_cluster,
+    carried_kubelet,
+    carrier_of,
+    losses_to_come,
+)
+from appliance.model.upgrade.losses import find_losses
+from appliance.model.upgrade.observed import is_between_releases
+from appliance.model.upgrade.points.left import left_of, what_is_left
+from appliance.model.upgrade.points.versions import dropped
+from appliance.model.upgrade.proof import versions_of
+from appliance.workflows.cluster.foresight import out_of_service, to_judge
+from appliance.workflows.session.survey import refuse
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.observed import Observed
+    from appliance.model.state.upgrade import UpgradeMark
+    from appliance.model.upgrade.gates import Gate
+    from appliance.model.upgrade.handmade.loss import Loss
+    from appliance.model.upgrade.plan import UpgradePlan
+    from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, UpgradeResult
+    from appliance.workflows.session.session import Session
+
+# Layers are compressed on the way; what they take on a node is more.
+UNPACKED: Final = 3
+# A bundle has images of the GPU stack as well, which an upgrade does not load: the images of one
+# release of Kubernetes took 1.3 GB of a node's store.
+KUBERNETES_BYTES: Final = 1_300_000_000
+RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
+
+
+def judge(
+    request: UpgradeRequest, session: Session, observed: Observed, found: UpgradeResult
+) -> tuple[Gate, ...]:
+    """Every point of the list; in the middle of a release, those of what is left to do.
+
+    There versions differ for good reasons, and the plan judges those; etcd is asked before each
+    step. What changed since it was judged is judged again: what somebody edited by hand, what ends
+    or fills up in a pause, and what the nodes that are left lose. Between two releases everything
+    is judged again.
+    """
+    if not found.plan.hops or not found.plan.steps or session.upgrade_evidence is None:
+        return ()
+    site, asked = request.desired.site, session.upgrade_evidence
+    losses = _losses(request, session, observed, found.plan)
+    accepted = accepted_by(request, found.mark)
+    steps = (*found.plan.steps, *found.plan.rest)
+    batches = tuple(step.nodes for step in steps if step.kind == "runtime")
+    changing = frozenset(name for batch in batches for name in batch)
+    window = found.clock.of_plan(found.plan)
+    runai = runai_version(request.desired, observed)
+    changes = bool(changing)
+    known = Evidence(
+        losses=losses,
+        accepted=accepted,
+        runtimes_change=changes,
+        changing=changing,
+        runtime_batches=batches,
+        runai_runtime=asked.runai_runtime() if changes and runai is not None else None,
+        window_seconds=Silence("nobody has measured this release")
+        if window.source == "unknown"
+        else window.worst,
+    )
+    if is_half_way(request, observed, found.mark):
+        left = left_of(found.plan, found.mark.without if found.mark else ())
+        forecasts = to_judge(found.forecasts, out_of_service(observed))
+        evidence = replace(
+            known,
+            forecasts=forecasts,
+            evicted=frozenset(forecasts),
+            image_bytes=_image_bytes(request, left.releases),
+        )
+        return what_is_left(site, observed, evidence, left, found.plan.hops)
+    evidence = replace(
+        known,
+        bundles=_bundles(request, session, found, _served(request, observed)),
+        images_are_loaded=True,
+        etcd=asked.statuses(site.control_plane),
+        snapshot_follows=True,
+        forecasts=_of_every_member(site.cluster_members, found.forecasts),
+        deprecated=asked.deprecated_uses(),
+        runai=runai,
+        image_bytes=_image_bytes(request, [step.release for step in found.plan.steps]),
+    )
+    return gates(site, observed, evidence, found.plan.hops)
+
+
+def is_half_way(request: UpgradeRequest, observed: Observed, mark: UpgradeMark | None) -> bool:
+    """Whether an upgrade is under way, and has changed something of the present release."""
+    if mark is None or mark.over:
+        return False
+    return not is_between_releases(versions_of(request.desired.site, observed).values())
+
+
+def accepted_by(request: UpgradeRequest, mark: UpgradeMark | None) -> frozenset[str]:
+    """Names of settings that were given up: by this command, and by the ones before."""
+    goes_on = mark is not None and not mark.over and mark.release == request.options.to
+    return request.accepted | frozenset(mark.accepted if mark and goes_on else ())
+
+
+def _losses(
+    request: UpgradeRequest, session: Session, observed: Observed, plan: UpgradePlan
+) -> tuple[Loss, ...] | Silence:
+    """What the steps to come would drop."""
+    asked, site = session.upgrade_evidence, request.desired.site
+    if asked is None:
+        return Silence("nothing was asked")
+    losses = find_losses(asked.documents(site.cluster_members), carrier_of(request.desired))
+    if isinstance(losses, Silence):
+        return losses
+    return losses_to_come(losses, plan, versions_of(site, observed))
+
+
+def carry(request: UpgradeRequest, session: Session, seen: Seen, accepted: frozenset[str]) -> None:
+    """Write what site.yml holds of hand-made settings to where kubeadm renders from.
+
+    Also where an upgrade goes on: what was written is no loss any more, and is not written again.
+
+    Raises:
+        PreflightFailed: a setting would be lost that nobody accepted.
+        ClusterError: the settings could not be read or written.
+    """
+    asked, site = session.upgrade_evidence, request.desired.site
+    if asked is None:
+        return
+    found, carrier = asked.documents(site.cluster_members), carrier_of(request.desired)
+    losses = find_losses(found, carrier)
+    if isinstance(losses, Silence):
+        raise ClusterError(
+            f"what kubeadm would drop could not be read: {losses.reason}",
+            hint="run the same command again: it resumes here",
+        )
+    come = losses_to_come(losses, seen.plan, versions_of(site, seen.observed))
+    judged = dropped(Evidence(losses=come, accepted=accepted))
+    refuse([gate.refusal() for gate in stopping(judged)])
+    kubelet, cluster = carried_kubelet(found, losses, carrier), carried_cluster(found, losses)
+    if kubelet is not None or cluster is not None:
+        names = dict.fromkeys(loss.label for loss in losses if loss.carried)
+        session.observer.note(f"carried by site.yml: {', '.join(names)}")
+        asked.carry(found, kubelet, cluster)
+
+
+def _of_every_member(
+    members: Sequence[Node], found: Mapping[str, Forecast]
+) -> Mapping[str, Forecast]:
+    """A node that is not emptied loses nothing."""
+    return {
+        node.name: found.get(node.name) or Forecast(node.name, (), (), (), (), {}, {})
+        for node in members
+    }
+
+
+def _served(request: UpgradeRequest, observed: Observed) -> str | None:
+    """The digest of the bundle that the services node serves."""
+    facts = observed.node_facts.get(request.desired.site.services_node.name)
+    found = facts.at("artifacts.bundle_digest") if facts else None
+    return str(found) if found else None
+
+
+def _bundles(
+    request: UpgradeRequest, session: Session, found: UpgradeResult, served: str | None
+) -> dict[str, BundleEvidence | Silence]:
+    """Release of the path -> its bundle; every byte of those at hand is read."""
+    needed = {step.release for step in found.plan.steps}
+    asked: dict[str, BundleEvidence | Silence] = {}
+    for hop in found.plan.hops:
+        supply = request.supplies.get(hop.release)
+        if supply is None and hop.release not in needed:
+            asked[hop.release] = BundleEvidence(hop.release, later=True)
+        elif supply is None:
+            asked[hop.release] = Silence("no bundle was given, and the services node serves none")
+        elif supply.bundle is None or supply.digest == served:
+            asked[hop.release] = BundleEvidence(supply.manifest.release, mirrored=True)
+        else:
+            session.observer.note(f"checking every byte of the bundle of {hop.release}")
+            faults = [str(one) for one in supply.bundle.faults()]
+            if supply.signature is not None and supply.signature.fault is not None:
+                faults.insert(0, f"a bundle without a valid signature: {supply.signature.fault}")
+            asked[hop.release] = BundleEvidence(supply.manifest.release, tuple(faults))
+    return asked
+
+
+def _image_bytes(request: UpgradeRequest, releases: Collection[str]) -> int | Silence:
+    total = 0
+    for release in dict.fromkeys(releases):
+        supply = request.supplies.get(release)
+        if supply is None:
+            return Silence(f"the size of the images is in the manifest of the bundle of {release}")
+        files = supply.manifest.files
+        sizes = (file.size for file in files if file.path.startswith("images/"))
+        total += min(UNPACKED * sum(sizes), KUBERNETES_BYTES)
+    return total
+
+
+def runai_version(desired: Desired, observed: Observed) -> str | Silence | None:
+    """The version of Run:ai; None where neither the site nor the cluster has one.
+
+    The node that unpacked the vendor's bundle knows it; else the bundle, or its name, tells it.
+    """
+    settings, cluster = desired.site.settings.runai, observed.cluster
+    facts = observed.node_facts.get(desired.site.vendor_node.name)
+    found = (facts.at("runai.bundle") or {}).get("version") if facts else None
+    if found:
+        return str(found)
+    if not isinstance(cluster, Cluster):
+        return Silence("no API server answers")
+    if not any(release.namespace in RUNAI_NAMESPACES for release in cluster.releases):
+        return None
+    if desired.vendor_bundle is not None:
+        return desired.vendor_bundle.version
+    named = version_of_bundle(PurePath((settings and settings.vendor_bundle) or "").name)
+    if named is None:
+        return Silence("Run:ai is installed, and its version is not known")
+    return dotted(named)

@@ -1,0 +1,196 @@
+"""What an upgrade is asked for, what it finds, and what refuses it before the first change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import NodeUnreachable
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.observed import Observed
+from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.moves.steps import OUT
+from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradePlan
+from appliance.model.upgrade.proof import versions_of
+from appliance.model.upgrade.window import Clock
+from appliance.workflows.cluster.foresight import foresee, out_of_service
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.survey import look_patiently, require_evidence
+
+if TYPE_CHECKING:
+    from appliance.model.node.drain import Forecast
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.journal import Run
+    from appliance.model.state.upgrade import UpgradeMark
+    from appliance.model.upgrade.gates import Gate
+    from appliance.model.upgrade.path import Hop
+    from appliance.workflows.cluster.upgrading.supply import Supply
+    from appliance.workflows.session.session import Session
+
+# What the API may be away while a control-plane node restarts.
+API_SECONDS: Final = 90.0
+POLL_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True)
+class UpgradeRequest:
+    """What was asked for, by whom.
+
+    Attributes:
+        desired: the site with the release that was asked for.
+        supplies: release -> its bundle, of each that is at hand or that the services node serves.
+        hops: release -> what an upgrade needs of it, of every release that this tool knows.
+        measured: release -> part of an upgrade to it -> seconds.
+        accepted: names of settings whose loss is accepted.
+        allow_outage: go on although a service will be away.
+        pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
+    """
+
+    desired: Desired
+    hops: Mapping[str, Hop]
+    options: UpgradeOptions
+    run: Run
+    supplies: Mapping[str, Supply] = field(default_factory=dict)
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    accepted: frozenset[str] = frozenset()
+    allow_outage: bool = False
+    dry_run: bool = False
+    pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
+        default=lambda: nullcontext(lambda: False)
+    )
+
+
+@dataclass(frozen=True)
+class UpgradeResult:
+    """How it ended.
+
+    Attributes:
+        plan: what was planned.
+        forecasts: node -> what its eviction will do.
+        clock: what is known of durations.
+        mark: of the upgrade that was under way before.
+        gates: what was judged before the first change.
+        done: it was carried out, or to its pause.
+        ended: every node has the release, but for those that were left out.
+    """
+
+    plan: UpgradePlan
+    forecasts: Mapping[str, Forecast] = field(default_factory=dict)
+    clock: Clock = field(default_factory=lambda: Clock((), {}))
+    mark: UpgradeMark | None = None
+    gates: tuple[Gate, ...] = ()
+    done: bool = False
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Etcd:
+    """What orders control-plane nodes.
+
+    Attributes:
+        leader: the node whose etcd leads; empty: not known.
+        down: nodes whose etcd is not healthy, or does not answer.
+    """
+
+    leader: str = ""
+    down: frozenset[str] = frozenset()
+
+
+NO_ETCD: Final = Etcd()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look, and what follows from it.
+
+    Attributes:
+        mark: of an upgrade that is under way, or of one with a debt.
+    """
+
+    observed: Observed
+    mark: UpgradeMark | None
+    plan: UpgradePlan
+
+
+def without_left_out(request: UpgradeRequest) -> Desired:
+    """The desired state without the nodes that are left out: nothing looks at them.
+
+    Nodes without which there is no site stay; the plan refuses them.
+    """
+    site = request.desired.site
+    left = set(request.options.without) - {node.name for node in site.control_plane}
+    left.discard(site.services_node.name)
+    nodes = tuple(node for node in site.nodes if node.name not in left)
+    release = request.options.to
+    return replace(request.desired, site=replace(site, nodes=nodes), upgrading=release)
+
+
+def observe_patiently(nodes: Sequence[Node], session: Session, what: str) -> Observed:
+    """Look at nodes and the API, which may be away for a while.
+
+    Args:
+        nodes: those that are looked at.
+        session: the ports of the site.
+        what: is not to be had without an API, e.g. ``nothing can be upgraded``.
+
+    Raises:
+        NodeUnreachable: no API server answers, or a node told too little of itself.
+    """
+    patience = Patience(session.clock, API_SECONDS)
+    while True:
+        look = look_patiently(session.nodes, nodes)
+        cluster = session.cluster.read(look.node_facts)
+        if isinstance(cluster, Cluster):
+            require_evidence(look.node_facts)
+            return Observed(look.node_facts, cluster, look.faults)
+        if patience.is_over():
+            raise NodeUnreachable(
+                f"no Kubernetes API server answers: {what}",
+                hint="see what is wrong: appliance status",
+            )
+        session.observer.note("no API server answers; waiting for it")
+        session.clock.sleep(POLL_SECONDS)
+
+
+def situation(
+    request: UpgradeRequest,
+    whole: Site,
+    observed: Observed,
+    mark: UpgradeMark | None,
+    etcd: Etcd = NO_ETCD,
+) -> Situation:
+    """What the plan is made from; ``whole`` has the nodes that are left out as well."""
+    services = observed.node_facts.get(whole.services_node.name)
+    digest = services.at("artifacts.bundle_digest") if services else None
+    served = (r for r, one in request.supplies.items() if digest and one.digest == digest)
+    return Situation(
+        versions_of(whole, observed),
+        {fault.node: fault.reason for fault in observed.faults},
+        mark,
+        next(served, ""),
+        whole.services_node.name,
+        etcd.leader,
+        etcd.down,
+    )
+
+
+def look_at_etcd(request: UpgradeRequest, session: Session) -> Etcd:
+    """What orders several control-plane nodes; nothing of one alone, or where nobody answers."""
+    masters, asked = request.desired.site.control_plane, session.upgrade_evidence
+    if asked is None or len(masters) < 2:
+        return NO_ETCD
+    found = asked.statuses(masters)
+    if isinstance(found, Silence):
+        return NO_ETCD
+    leader = next((one.node for one in found if one.healthy and one.member == one.leader), "")
+    well = {one.node for one in found if one.healthy}
+    return Etcd(leader, frozenset(node.name for node in masters if node.name not in well))
+
+
+def forecasts_of(plan: UpgradePlan, found: Observed, session: Session) -> dict[str, Forecast]:
+    """Node -> what its eviction will do, of each node that goes out of service."""
+    batches = [step.nodes for step in plan.steps if step.kind in OUT]
+    return foresee(batches, session, out_of_service(found))

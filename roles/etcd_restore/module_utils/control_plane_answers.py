@@ -1,0 +1,33 @@
+"""Whether etcd and the API server of this node answer. Python 3.8, standard library."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+
+ETCD_HEALTH_PORT, API_PORT = 2381, 6443
+
+
+def etcd_is_away():
+    """Return what is not healthy, or an empty string."""
+    line = http.client.HTTPConnection("127.0.0.1", ETCD_HEALTH_PORT, timeout=5)
+    return "" if _says(line, "/health", b"true") else "etcd"
+
+
+def api_is_away():
+    """Return what is not ready, or an empty string."""
+    # It answers with a certificate for the node's name; nothing secret is asked or told.
+    context = ssl._create_unverified_context()  # noqa: S323
+    line = http.client.HTTPSConnection("127.0.0.1", API_PORT, timeout=5, context=context)
+    return "" if _says(line, "/readyz", b"ok") else "the API server"
+
+
+def _says(line, path, word):
+    try:
+        line.request("GET", path)
+        answer = line.getresponse()
+        return answer.status == 200 and word in answer.read(4096)
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        line.close()

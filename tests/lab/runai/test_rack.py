@@ -1,0 +1,70 @@
+"""A rack with Run:ai loses its power, is taken down, and comes up; its BMCs are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.conftest import LabSite
+from tests.lab.runai.backend import clusters, make_project, projects
+from tests.lab.runai.commands import Commands
+from tests.lab.support.bmcs import bmcs_of
+from tests.lab.support.faults import ssh_answers
+from tests.lab.support.faults_cluster import switch_off
+from tests.lab.support.upgrading import cordoned
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+NODES = ("cp1", "w1", "w2", "w3")
+PROJECT = "before-the-power-cut"
+SECONDS = 3000.0
+
+
+@pytest.fixture(scope="module")
+def rack(runai_lab: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+    if PROJECT not in projects(runai_lab):
+        make_project(runai_lab, PROJECT)
+    with bmcs_of(runai_lab, NODES, tmp_path_factory.mktemp("bmcs")):
+        yield runai_lab
+
+
+def up(lab: LabSite, commands: Commands) -> str:
+    began = time.monotonic()
+    said = commands.succeed("rack", "up", "--site", str(lab.directory), "--yes", timeout=SECONDS)
+    print(f"\nrack up: {time.monotonic() - began:.0f} s")  # noqa: T201
+    return said.stdout + said.stderr
+
+
+def is_whole(lab: LabSite, commands: Commands) -> None:
+    commands.succeed("health", "--site", str(lab.directory), timeout=600)
+    assert [one["status"] for one in clusters(lab)] == ["connected"]
+    assert PROJECT in projects(lab)
+    assert cordoned(lab) == []
+
+
+def test_after_a_power_cut_one_command_brings_everything_back(
+    rack: LabSite, commands: Commands
+) -> None:
+    lab = rack
+    for short in NODES:
+        switch_off(lab.node(short))
+    said = up(lab, commands)
+    for short in NODES:
+        assert f"switch {lab.node(short)} on: its BMC" in said
+    assert "the rack is up and healthy" in said
+    is_whole(lab, commands)
+
+
+def test_a_rack_goes_down_in_order_and_comes_up(rack: LabSite, commands: Commands) -> None:
+    lab = rack
+    words = ("rack", "down", "--reason", "shipping", "--site", str(lab.directory), "--yes")
+    commands.succeed(*words, timeout=SECONDS)
+    assert not any(ssh_answers(lab.address(short)) for short in NODES)
+    power = commands.run("node", "power", "status", "--site", str(lab.directory), "-o", "json")
+    said = {one["node"]: one["power"] for one in json.loads(power.stdout)["nodes"]}
+    assert said == {lab.node(short): "Off" for short in NODES}
+    assert "the rack is up and healthy" in up(lab, commands)
+    is_whole(lab, commands)

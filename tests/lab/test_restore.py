@@ -1,0 +1,174 @@
+"""A cluster whose etcd is lost comes back by one command, from a backup or from one node.
+
+``APPLIANCE_TEST_TRIO=DIR`` uses the installed lab of that site, and leaves it with one member.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.commands import appliance, succeed
+from tests.lab.conftest import LabSite, lab_up
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+CONTROL_PLANES = ("cp1", "cp2", "cp3")
+SECONDS = 1200
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A lab with a backup of it, and the key that opens it."""
+
+    lab: LabSite
+    file: Path
+    key: Path
+
+    def words(self) -> tuple[str, ...]:
+        """The command that restores it."""
+        site = ("--site", str(self.lab.directory), "--yes")
+        return ("cluster", "restore", str(self.file), "--identity", str(self.key), *site)
+
+
+@pytest.fixture(scope="module")
+def trio(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[LabSite]:
+    """An installed lab of its own."""
+    if given := os.environ.get("APPLIANCE_TEST_TRIO"):
+        yield LabSite(Path(given).name, Path(given), bundle_directory)
+        return
+    words = ("--control-planes", "3", "--workers", "1", "--bundle", str(bundle_directory))
+    with lab_up("lost", tmp_path_factory.mktemp("lost"), *words) as site:
+        found = LabSite(site.name, site, bundle_directory)
+        done = found.install(timeout=2400)
+        assert done.returncode == 0, done.stderr
+        yield found
+
+
+@pytest.fixture(scope="module")
+def saved(trio: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """A backup of the lab, with an object of ours in it."""
+    folder = tmp_path_factory.mktemp("backups")
+    key = folder / "key"
+    public = succeed("cluster", "backup", "key", str(key)).stdout
+    (recipient,) = re.findall(r"age1[a-z0-9]{58}", public)
+    settings = trio.directory / "group_vars/all/site.yml"
+    settings.write_text(
+        f"{settings.read_text()}\nbackup: {{recipients: [{recipient}], to: {folder}}}\n"
+    )
+    trio.shell("cp1", f"{KUBECTL} create namespace before-the-backup")
+    succeed("cluster", "backup", "create", "--site", str(trio.directory), "--yes", timeout=SECONDS)
+    (file,) = folder.glob("*.backup")
+    return Saved(trio, file, key)
+
+
+def destroy(lab: LabSite, *names: str) -> None:
+    """The data of etcd is gone, and etcd with it."""
+    for name in names:
+        lab.shell(name, "rm -rf /var/lib/etcd/member; pkill -9 -x etcd || true")
+
+
+def namespaces(lab: LabSite) -> set[str]:
+    """The names of all namespaces."""
+    listed = lab.shell("cp1", f"{KUBECTL} get namespaces -o jsonpath={{.items[*].metadata.name}}")
+    return set(listed.split())
+
+
+def test_a_living_cluster_is_refused(saved: Saved) -> None:
+    done = appliance(*saved.words())
+    assert done.returncode == 3, done.stderr
+    assert "a living cluster is not overwritten" in done.stderr
+    assert "before-the-backup" in namespaces(saved.lab)
+
+
+def test_a_flipped_byte_is_refused(saved: Saved, tmp_path: Path) -> None:
+    content = bytearray(saved.file.read_bytes())
+    content[len(content) // 2] ^= 1
+    broken = tmp_path / saved.file.name
+    broken.write_bytes(content)
+    beside = saved.file.with_name(f"{saved.file.name}.json")
+    (tmp_path / beside.name).write_bytes(beside.read_bytes())
+    words = list(saved.words())
+    words[2] = str(broken)
+    done = appliance(*words)
+    assert done.returncode == 5, done.stderr
+    assert "sha256" in done.stderr
+
+
+def test_all_data_of_etcd_is_destroyed_and_every_key_comes_back(saved: Saved) -> None:
+    lab = saved.lab
+    lab.shell("cp1", f"{KUBECTL} create namespace after-the-backup")
+    destroy(lab, *CONTROL_PLANES)
+    began = time.monotonic()
+    done = succeed(*saved.words(), "--output", "json", timeout=SECONDS)
+    took = time.monotonic() - began
+    told = json.loads(done.stdout)
+    print(f"restore of etcd on three control planes: {took:.1f} s")  # noqa: T201 - for the log
+    assert told["done"]
+    assert told["compared"], "every key was compared with the backup's"
+    assert told["recovery_point"]
+    assert {"before-the-backup"} <= namespaces(lab)
+    assert "after-the-backup" not in namespaces(lab)
+    lab.settled(600)
+    steps = [one for one in lab.records() if one["command"] == "cluster restore"]
+    assert any(told["recovery_point"] in why for one in steps for why in one["why"])
+
+
+def test_the_old_data_is_kept_and_the_plain_snapshot_is_not(saved: Saved) -> None:
+    """The first node had started again as a new and empty etcd: that is what it keeps."""
+    kept = saved.lab.shell("cp1", "ls -d /var/lib/etcd/before-* /var/lib/etcd.before-* || true")
+    assert saved.file.name.removesuffix(".backup") in kept
+    for name in CONTROL_PLANES:
+        left = saved.lab.shell(name, "find /var/lib/appliance/restore -name 'snapshot*'")
+        assert left == ""
+
+
+def test_killed_at_random_moments_the_same_command_ends_it(saved: Saved) -> None:
+    lab = saved.lab
+    chance = random.Random(18)  # noqa: S311 - moments, no secret
+    destroy(lab, *CONTROL_PLANES)
+    for _ in range(5):
+        words = [sys.executable, "-m", "appliance", *saved.words()]
+        process = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(chance.uniform(3, 60))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+    done = appliance(*saved.words(), timeout=SECONDS)
+    # The last one may have been killed after its end: then the cluster lives.
+    assert done.returncode == 0 or "a living cluster is not overwritten" in done.stderr
+    lab.settled(600)
+    assert "before-the-backup" in namespaces(lab)
+
+
+def test_one_node_of_three_is_left_and_the_others_rejoin(saved: Saved) -> None:
+    lab = saved.lab
+    lab.shell("cp1", f"{KUBECTL} create namespace newest")
+    for name in ("cp2", "cp3"):
+        subprocess.run(["podman", "stop", "--time", "5", lab.node(name)], check=True, timeout=120)
+    site = ("--site", str(lab.directory), "--yes")
+    succeed("cluster", "restore", "--survivor", lab.node("cp1"), *site, timeout=SECONDS)
+    assert "newest" in namespaces(lab)
+    for name in ("cp2", "cp3"):
+        faults.wipe(lab.directory, lab.node(name))
+    # Each is refused while the other is an empty machine that the cluster still lists.
+    succeed("node", "remove", lab.node("cp3"), *site, timeout=SECONDS)
+    for name in ("cp2", "cp3"):
+        bundle = ("--bundle", str(lab.bundle))
+        succeed("node", "rejoin", lab.node(name), *site, *bundle, timeout=SECONDS)
+    lab.settled(600)
+    assert "newest" in namespaces(lab)

@@ -1,0 +1,124 @@
+"""``cluster cleanup``: what is shown goes, and nothing else; a kill anywhere is ended by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.errors import Refused, StepNotVerified
+from appliance.model.state.cluster.cluster import Unreachable
+from appliance.model.upkeep.care.items import AREAS
+from appliance.workflows.cluster.cleanup import CleanupRequest, CleanupResult, cleanup
+from tests.fakes import run
+from tests.unit.care.acts import Acts, Killed
+from tests.unit.care.world import World
+
+
+def request(world: World, **changes: Any) -> CleanupRequest:
+    return replace(CleanupRequest(world.desired, run("cluster cleanup")), **changes)
+
+
+def clean(world: World, session: Any = None, **changes: Any) -> CleanupResult:
+    return cleanup(request(world, **changes), session or world.session(), lambda _: True)
+
+
+def test_a_dry_run_and_a_no_change_nothing() -> None:
+    world = World()
+    assert {one.area for one in clean(world, dry_run=True).due} == set(AREAS)
+    with pytest.raises(Refused, match="not confirmed"):
+        cleanup(request(world), world.session(), lambda _: False)
+    assert world.acts.done == []
+
+
+def test_each_area_is_a_step_and_the_registry_comes_before_the_mirror() -> None:
+    world = World()
+    session = world.session()
+    done = clean(world, session)
+    assert list(done.freed) == list(AREAS)
+    steps = [one.step for one in session.journal.records[1:]]
+    assert steps == [f"cleanup: {area}" for area in AREAS]
+    acts = world.acts.done
+    assert acts.index("delete pause") < acts.index("collected") < acts.index("bundle 1111")
+    again = clean(world)
+    assert (again.due, again.done) == ((), False)
+
+
+def test_after_a_kill_at_any_act_the_same_command_ends_it() -> None:
+    whole = World()
+    clean(whole)
+    for number in range(len(whole.acts.done)):
+        for after in (False, True):
+            acts = Acts()
+            acts.kill_at, acts.after = number, after
+            world = World(acts)
+            with pytest.raises(Killed):
+                clean(world)
+            held = {(one.repository, *one.tags) for one in world.held.revisions or ()}
+            assert {("pause", "3.6"), ("busybox", "1"), ("runai/app", "2")} <= held
+            acts.again()
+            world.etcd.recovering.clear()
+            clean(world)
+            assert world.held == whole.held, (number, after)
+            assert world.folders == whole.folders
+            assert world.images_on == whole.images_on
+            assert set(acts.done) == set(whole.acts.done), (number, after)
+
+
+def test_more_than_was_shown_is_refused() -> None:
+    world = World()
+
+    def agree_late(_: CleanupResult) -> bool:
+        second = replace(world.held.bundles[0], digest="9" * 64, release="r0")
+        world.held = replace(world.held, bundles=(second, *world.held.bundles))
+        return True
+
+    with pytest.raises(Refused, match="more would go than was shown"):
+        cleanup(request(world), world.session(), agree_late)
+    assert world.acts.done == []
+
+
+def test_what_is_unknown_keeps_everything_of_the_supply() -> None:
+    world = World()
+    world.silent = ("w1: no answer",)
+    found = clean(world, dry_run=True)
+    assert {one.area for one in found.due} == {"etcd", "records"}
+    assert "w1: no answer" in {one.why for one in found.items}
+    world = World()
+    world.cluster = Unreachable("no answer")
+    found = clean(world, dry_run=True)
+    assert {one.area for one in found.due} == {"etcd"}
+
+
+def test_one_area_alone() -> None:
+    world = World()
+    assert list(clean(world, areas=("images",)).freed) == ["images"]
+    assert list(clean(world, areas=("mirror",)).freed) == []
+    assert list(clean(world, areas=("registry",)).freed) == ["registry"]
+    assert list(clean(world, areas=("mirror",)).freed) == ["mirror"]
+
+
+def test_a_release_that_the_operator_keeps_stays() -> None:
+    world = World()
+    assert not clean(world, kept=frozenset({"r1"}), areas=("mirror", "registry")).freed.get(
+        "mirror"
+    )
+    assert "1" * 64 in world.bundle_digests()
+
+
+def test_a_registry_that_lacks_something_afterwards_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    real = world._registry
+
+    def and_breaks(removed: Any) -> None:
+        real(removed)
+        services = world.desired.site.services_node.name
+        world.documents[services]["registry"]["images"].popitem()
+
+    monkeypatch.setattr(world, "_registry", and_breaks)
+    with pytest.raises(StepNotVerified, match="the registry lacks 1 of") as told:
+        clean(world, areas=("registry",))
+    assert told.value.hint == "bring it back: appliance install --only registry"

@@ -1,0 +1,109 @@
+"""A dump is restored into a database of ours, which goes again; nothing else is dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load, load_utils
+
+load("runai_saved_state", role="runai_upgrade")
+trials = load_utils("appliance_backup_database")
+OURS, OTHER = "appliance_verify_0123456789abcdef", "backend"
+
+
+class FakeServer(trials.Server):  # type: ignore[misc, name-defined]
+    """A server that keeps names of databases, and answers counts."""
+
+    def __init__(self, rows: dict[str, int], left: tuple[str, ...] = ()) -> None:
+        self.rows = rows
+        self.databases = {OTHER, *left}
+        self.asked: list[str] = []
+        self.fails = ""
+
+    def ask(self, database: str, statement: str) -> list[str]:
+        self.asked.append(statement)
+        if self.fails and self.fails in statement:
+            raise trials.TrialError("the database server: it failed")
+        words = statement.split()
+        if statement == trials.LEFT:
+            return sorted(name for name in self.databases if name.startswith("appliance_verify_"))
+        if words[0] == "CREATE":
+            self.databases.add(words[2].strip('"'))
+        elif words[0] == "DROP":
+            self.databases.remove(words[2].strip('"'))
+        elif words[0] == "SELECT":
+            assert trials.NAME.fullmatch(database)
+            return [str(self.rows[statement.partition(" FROM ")[2]])]
+        return []
+
+    def load(self, database: str, dump: Path) -> None:
+        assert trials.NAME.fullmatch(database)
+        if not dump.exists():
+            raise trials.TrialError("the dump was not restored: no such file")
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    path = tmp_path / "dump.sql"
+    path.write_text("-- PostgreSQL database dump\n")
+    return path
+
+
+ROWS = {"public.projects": 3, 'public."Odd name"': 0}
+
+
+def test_the_rows_are_compared_and_the_database_goes(dump: Path) -> None:
+    server = FakeServer(ROWS, left=(OURS,))
+    assert trials.trial(server, dump, ROWS) == {"tables": 2, "rows": 3}
+    assert server.databases == {OTHER}
+
+
+def test_other_rows_are_told_and_the_database_goes(dump: Path) -> None:
+    server = FakeServer({**ROWS, "public.projects": 2})
+    with pytest.raises(trials.TrialError, match=r"public.projects has 2 rows, and had 3"):
+        trials.trial(server, dump, ROWS)
+    assert server.databases == {OTHER}
+
+
+@pytest.mark.parametrize("fails", ["COMMENT", "count"])
+def test_a_trial_that_fails_leaves_nothing(dump: Path, fails: str) -> None:
+    server = FakeServer(ROWS)
+    server.fails = fails
+    with pytest.raises(trials.TrialError, match="it failed"):
+        trials.trial(server, dump, ROWS)
+    assert server.databases == {OTHER}
+
+
+def test_a_dump_that_does_not_load_leaves_nothing(tmp_path: Path) -> None:
+    server = FakeServer(ROWS)
+    with pytest.raises(trials.TrialError, match="was not restored"):
+        trials.trial(server, tmp_path / "absent", ROWS)
+    assert server.databases == {OTHER}
+
+
+@pytest.mark.parametrize("name", [OTHER, "appliance_verify_", f'{OURS}"; DROP', "template1"])
+def test_no_other_database_is_dropped(name: str) -> None:
+    server: Any = FakeServer(ROWS)
+    with pytest.raises(trials.TrialError, match="no scratch database of ours"):
+        server.drop(name)
+    assert server.asked == []
+
+
+TABLES = {
+    "public.projects": True,
+    'public."Odd name"': True,
+    'public."a""b"': True,
+    "projects": True,
+    "public.projects; DROP DATABASE backend": False,
+    'public."a"b"': False,
+    "": False,
+    "pg_sleep(9)": False,
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_names_of_tables_are_judged(name: str) -> None:
+    assert (trials.TABLE.fullmatch(name) is not None) is TABLES[name]

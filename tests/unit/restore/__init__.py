@@ -1,0 +1,1 @@
+"""The restore of a cluster: its plan, its workflow, and what a node does."""

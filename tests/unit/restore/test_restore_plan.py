@@ -1,0 +1,238 @@
+"""What is restored where, and what forbids it, as data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.model.backup.record import Manifest
+from appliance.model.backup.restore import (
+    RestoreOptions,
+    RestorePlan,
+    plan_from_survivor,
+    plan_restore,
+    was_compared,
+)
+from appliance.model.backup.restore_inventory import restore_inventory
+from appliance.model.backup.restore_view import NodeView, read_view
+from appliance.model.documents.strict_json import Unreadable
+from tests import samples
+from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, view
+
+NOW = (1_772_416_800.0, "20260302T020000Z")
+CREATED = NOW[0] - 86400
+ALL = {name: view(name) for name in ("cp1", "cp2", "cp3")}
+# Six digits stand for the members.
+KEY = f"{BACKUP}.e70929.20260301T100000Z"
+
+
+def plan(
+    views: dict[str, Any] | None = None,
+    manifest: Manifest = MANIFEST,
+    options: RestoreOptions | None = None,
+) -> RestorePlan:
+    return plan_restore(
+        samples.site(3, 1),
+        manifest,
+        ALL if views is None else views,
+        options or RestoreOptions(),
+        tool_version="0.1.0",
+        now=NOW,
+        created=CREATED,
+    )
+
+
+def refused(found: RestorePlan) -> list[tuple[str, str]]:
+    return [(one.node, one.seen) for one in found.refusals]
+
+
+def test_every_control_plane_node_becomes_a_member_under_its_own_name() -> None:
+    found = plan()
+    assert found.refusals == ()
+    assert found.key == f"{BACKUP}.e70929.20260302T020000Z"
+    assert found.cluster == (
+        "cp1=https://198.18.7.11:2380,cp2=https://198.18.7.12:2380,cp3=https://198.18.7.13:2380"
+    )
+    assert found.recovery.startswith("2026-03-01T02:00:00+00:00, 24 hours ago")
+    assert found.kept == ("cp1", "cp2", "cp3")
+
+
+def etcd_of(views: dict[str, NodeView], **answers: str) -> dict[str, NodeView]:
+    return {n: replace(v, etcd=answers.get(n, "silent")) for n, v in views.items()}  # type: ignore[arg-type]
+
+
+def marked(name: str, *acts: str) -> dict[str, NodeView]:
+    return {**ALL, name: replace(ALL[name], marks={KEY: acts})}
+
+
+@pytest.mark.parametrize(
+    ("views", "seen"),
+    [
+        (etcd_of(ALL, cp2="cluster"), [("cp2", "an etcd with a majority, which holds a cluster")]),
+        # kubeadm's first node starts as a new and empty cluster, with an API that answers.
+        (etcd_of(ALL, cp1="empty"), []),
+        ({**ALL, "cp3": "cp3: no route"}, [("cp3", "cp3: no route")]),
+        (
+            {**ALL, "cp3": replace(ALL["cp3"], authorities=False)},
+            [("cp3", "a CA of the cluster is missing in /etc/kubernetes/pki")],
+        ),
+        (
+            {**ALL, "cp3": replace(ALL["cp3"], manifests=("etcd",))},
+            [("cp3", "1 of kubeadm's 4 static pods")],
+        ),
+        (
+            {**ALL, "cp3": replace(ALL["cp3"], free_bytes=1)},
+            [("cp3", "0 MB free for etcd's data")],
+        ),
+        (
+            {**ALL, "cp3": replace(ALL["cp3"], member={"name": "x", "peer": "https://y:2380"})},
+            [("cp3", "etcd's member x https://y:2380")],
+        ),
+    ],
+)
+def test_what_nodes_say_forbids_a_restore(
+    views: dict[str, Any], seen: list[tuple[str, str]]
+) -> None:
+    assert refused(plan(views)) == seen
+
+
+@pytest.mark.parametrize(
+    ("about", "rest", "seen"),
+    [
+        ({"site": "other"}, {}, "a backup of the site other"),
+        ({"tool_version": "0.2.0"}, {}, "written by version 0.2.0 of this tool"),
+        ({"release": "k8s-1.24.17-r1"}, {}, "a backup of the release k8s-1.24.17-r1"),
+        ({}, {"endpoint": "api.other:6443"}, "the API at api.other:6443"),
+        ({}, {"etcd": None}, "no snapshot of etcd"),
+        ({}, {"parts": ()}, "no snapshot of etcd"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(
+    about: dict[str, Any], rest: dict[str, Any], seen: str
+) -> None:
+    manifest = replace(MANIFEST, about=replace(ABOUT, **about), **rest)
+    assert [one for _, one in refused(plan(manifest=manifest))] == [seen]
+
+
+def test_a_node_that_is_left_out_is_no_member_and_rejoins() -> None:
+    views = {**ALL, "cp3": "cp3: burnt"}
+    found = plan(views, options=RestoreOptions(without=("cp3",)))
+    assert (found.refusals, tuple(found.members), found.rejoin) == ((), ("cp1", "cp2"), ("cp3",))
+
+
+def test_a_node_that_is_left_out_but_runs_with_its_data_is_refused() -> None:
+    """Two of three with their old data are a second cluster, with a majority of its own."""
+    found = plan(options=RestoreOptions(without=("cp3",)))
+    assert refused(found) == [("cp3", "left out, but it runs with data of etcd")]
+    survivor = RestoreOptions(survivor="cp1")
+    alone = plan_from_survivor(samples.site(3, 1), ALL, survivor, NOW[1])
+    assert [one for one, _ in refused(alone)] == ["cp2", "cp3"]
+
+
+@pytest.mark.parametrize(
+    ("acts", "etcd", "refusals"),
+    [
+        (("stop",), "silent", 0),
+        (("place", "start", "stop"), "cluster", 0),
+        # Nothing of this restore is in place: what lives there came back in another way.
+        (("stop",), "cluster", 1),
+    ],
+)
+def test_a_restore_that_was_begun_goes_on_under_its_word(
+    acts: tuple[str, ...], etcd: str, refusals: int
+) -> None:
+    views = etcd_of(marked("cp2", *acts), cp2=etcd)
+    found = plan(views)
+    assert (found.key, found.resumes, len(found.refusals)) == (KEY, True, refusals)
+
+
+def test_a_restore_that_was_begun_with_other_members_is_begun_again() -> None:
+    views: dict[str, Any] = {**marked("cp2", "stop", "place"), "cp3": "cp3: burnt"}
+    found = plan(views, options=RestoreOptions(without=("cp3",)))
+    assert (found.key == KEY, found.resumes, found.refusals) == (False, False, ())
+
+
+@pytest.mark.parametrize("acts", [("stop", "place", "start", "end")])
+def test_a_restore_that_ended_is_not_gone_on_with(acts: tuple[str, ...]) -> None:
+    found = plan(marked("cp1", *acts))
+    assert (found.key == KEY, found.resumes) == (False, False)
+
+
+def test_the_survivor_becomes_the_only_member() -> None:
+    views: dict[str, Any] = {"cp1": "gone", "cp2": view("cp2"), "cp3": "gone"}
+    options = RestoreOptions(survivor="cp2")
+    found = plan_from_survivor(samples.site(3, 1), views, options, NOW[1])
+    assert found.refusals == ()
+    assert (tuple(found.members), found.rejoin) == (("cp2",), ("cp1", "cp3"))
+    assert found.key == "survivor-cp2.20260302T020000Z"
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({"etcd_data": False}, "no data of etcd"),
+        ({"etcd": "cluster"}, "an etcd with a majority, which holds a cluster"),
+    ],
+)
+def test_a_survivor_without_data_or_with_a_majority_is_none(
+    changes: dict[str, Any], seen: str
+) -> None:
+    views = {"cp2": view("cp2", **changes)}
+    options = RestoreOptions(survivor="cp2")
+    found = plan_from_survivor(samples.site(3, 1), views, options, NOW[1])
+    assert refused(found) == [("cp2", seen)]
+
+
+def test_the_inventory_names_each_member_and_every_address_of_the_api() -> None:
+    site = samples.site(3, 1)
+    found = restore_inventory(site, plan(), ("cp1", "w1"))["all"]
+    hosts = found["children"]["appliance_restore"]["hosts"]
+    assert {name: host["etcd_restore_member"]["name"] for name, host in hosts.items()} == {
+        name: name for name in ALL
+    }
+    assert {host["etcd_restore_member"]["token"] for host in hosts.values()} == {plan().key}
+    assert "198.18.7.13:6443" in found["vars"]["etcd_restore_servers"]
+    assert found["vars"]["etcd_restore_servers"][-1] == "10.96.0.1:443"
+    assert list(found["children"]["appliance_restore_watchers"]["hosts"]) == ["cp1", "w1"]
+    ending = restore_inventory(site, plan(), (), ends=True)["all"]["children"]
+    assert ending["appliance_restore"]["hosts"] == {}
+    assert list(ending["appliance_restore_end"]["hosts"]) == list(ALL)
+
+
+@pytest.mark.parametrize(("missing", "compared"), [("", True), ("cp2", False)])
+def test_all_members_have_to_have_compared_their_keys(missing: str, compared: bool) -> None:
+    found = plan()
+    views = {
+        name: replace(one, marks={found.key: () if name == missing else ("compared",)})
+        for name, one in ALL.items()
+    }
+    assert was_compared(found, views) is compared
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"etcd": "wonderful"},
+        {"free_bytes": -1},
+        {"marks": {"x": ["a\x1b"]}},
+        {"marks": {f"k{n}": [] for n in range(101)}},
+        {"manifests": "etcd"},
+        {"authorities": 1},
+    ],
+)
+def test_a_node_that_answers_in_another_form_is_not_believed(changes: dict[str, Any]) -> None:
+    document = {
+        "marks": {},
+        "etcd_data": True,
+        "manifests": [],
+        "authorities": True,
+        "member": {},
+        "joined": True,
+        "etcd": "silent",
+        "free_bytes": 1,
+        **changes,
+    }
+    with pytest.raises(Unreadable):
+        read_view(document)

@@ -1,0 +1,167 @@
+"""A restore ends whatever kills it, records what it is made of, and refuses before any change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from appliance.errors import PreflightFailed, Refused, StepNotVerified
+from appliance.model.backup.restore import RestoreOptions
+from appliance.model.state.cluster.cluster import NoCluster
+from appliance.model.state.observed import Fault
+from appliance.workflows.cluster.restore import (
+    RestorePorts,
+    RestoreRequest,
+    RestoreResult,
+    cluster_restore,
+)
+from appliance.workflows.session.session import Session
+from tests import samples
+from tests.fakes import FakeJournal, run
+from tests.sessions import fake_session
+from tests.unit.restore.rack import FakeBackup, FakeRestoring, LostRack, view
+
+
+def lost(masters: int = 3) -> LostRack:
+    return LostRack(samples.desired(samples.site(masters, 1)))
+
+
+def restore(
+    rack: LostRack,
+    journal: FakeJournal | None = None,
+    options: RestoreOptions | None = None,
+    *,
+    answer: bool = True,
+    dry_run: bool = False,
+) -> RestoreResult:
+    options = options or RestoreOptions()
+    request = RestoreRequest(rack.desired.site, run("cluster restore"), options, dry_run=dry_run)
+    backup = None if options.survivor else FakeBackup()
+    session: Session = fake_session(rack, journal)
+    return cluster_restore(
+        request, session, RestorePorts(FakeRestoring(rack), backup), lambda _plan: answer
+    )
+
+
+@pytest.mark.parametrize("masters", [1, 3])
+def test_a_lost_cluster_comes_back_and_the_journal_has_its_recovery_point(masters: int) -> None:
+    rack, journal = lost(masters), FakeJournal()
+    done = restore(rack, journal)
+    assert done.done
+    assert done.compared
+    names = [f"cp{number}" for number in range(1, masters + 1)]
+    assert rack.done == [
+        *(f"bring {name}" for name in names),
+        *(f"{act} {name}" for act in ("stop", "place", "start") for name in names),
+        *(f"watchers {name}" for name in (*names, "w1")),
+        *(f"end {name}" for name in names),
+    ]
+    assert [one.outcome for one in journal.records] == ["verified"] * 4
+    assert "recovery point 2026-03-01T02:00:00+00:00" in journal.records[1].why[0]
+
+
+class _Killed(BaseException):
+    pass
+
+
+def _steps(masters: int) -> int:
+    rack = lost(masters)
+    restore(rack)
+    return len(rack.done)
+
+
+@pytest.mark.parametrize("at", range(_steps(3)))
+def test_the_same_command_ends_a_restore_that_was_killed_anywhere(at: int) -> None:
+    rack = lost()
+    left = [at]
+
+    def happens(what: str) -> None:
+        if left[0] == 0:
+            raise _Killed(what)
+        left[0] -= 1
+
+    rack.happens = happens
+    with pytest.raises(_Killed):
+        restore(rack)
+    rack.happens = lambda _what: None
+    done = restore(rack)
+    assert done.done
+    assert done.compared
+    acts = [one for one in rack.done if not one.startswith("watchers")]
+    assert sorted(acts) == sorted(set(acts)), "an act was carried out twice"
+
+
+def test_a_living_cluster_is_refused_before_any_change() -> None:
+    rack = lost()
+    rack.views["cp2"] = view("cp2", etcd="cluster")
+    with pytest.raises(PreflightFailed) as raised:
+        restore(rack)
+    assert raised.value.exit_code == 3
+    assert "a living cluster is not overwritten" in raised.value.message
+    assert rack.done == []
+
+
+def test_a_cluster_that_came_back_while_the_operator_thought_is_refused() -> None:
+    rack = lost()
+    request = RestoreRequest(rack.desired.site, run("cluster restore"))
+
+    def confirm(_plan: object) -> bool:
+        rack.views["cp1"] = view("cp1", etcd="cluster")
+        return True
+
+    ports = RestorePorts(FakeRestoring(rack), FakeBackup())
+    with pytest.raises(PreflightFailed):
+        cluster_restore(request, fake_session(rack), ports, confirm)
+    assert rack.done == []
+
+
+def test_without_a_yes_nothing_is_changed() -> None:
+    rack = lost()
+    with pytest.raises(Refused):
+        restore(rack, answer=False)
+    assert rack.done == []
+
+
+def test_a_dry_run_shows_the_plan_and_what_forbids_it() -> None:
+    rack = lost()
+    rack.views["cp2"] = "cp2: no answer"
+    found = restore(rack, dry_run=True)
+    assert [one.node for one in found.plan.refusals] == ["cp2"]
+    assert rack.done == []
+
+
+def test_a_survivor_is_restored_alone_and_the_others_rejoin() -> None:
+    rack = lost()
+    rack.views.update(cp1="cp1: burnt", cp3="cp3: burnt")
+    rack.faults = {name: Fault(name, f"{name}: burnt", "") for name in ("cp1", "cp3")}
+    done = restore(rack, options=RestoreOptions(survivor="cp2"))
+    assert done.plan.rejoin == ("cp1", "cp3")
+    assert rack.done[0] == "stop cp2"
+    assert done.away == ()
+    assert not done.compared
+
+
+def test_a_worker_that_does_not_answer_is_named_and_waits_for_nobody() -> None:
+    rack = lost()
+    rack.faults = {"w1": Fault("w1", "w1: no answer", "")}
+    done = restore(rack)
+    assert done.away == ("w1",)
+    assert "watchers w1" not in rack.done
+
+
+def test_a_cluster_that_does_not_answer_afterwards_is_no_success() -> None:
+    rack = lost()
+    rack.before = NoCluster()  # type: ignore[assignment]
+    with pytest.raises(StepNotVerified, match="no API server answers"):
+        restore(rack)
+    assert not any(one.startswith("end") for one in rack.done)
+
+
+def test_a_node_that_is_not_ready_afterwards_is_named() -> None:
+    rack = lost()
+    nodes = dict(rack.before.nodes)
+    nodes["cp3"] = replace(nodes["cp3"], ready=False)
+    rack.before = replace(rack.before, nodes=nodes)
+    with pytest.raises(StepNotVerified, match="not Ready: cp3"):
+        restore(rack)
