@@ -39,12 +39,14 @@ from tests.unit.patch import bench as patches
 WRITTEN = Path(__file__).parents[1] / "data/site_of_0.1.0"
 RECORDS = sorted((WRITTEN / "archive/journal").glob("*.json"))
 Capture = pytest.CaptureFixture[str]
-# These read nothing but the site's files, and then a node or a program that no fake plays.
+# These read nothing but the site's files, and then a node or a program that no fake plays; or
+# backups, of which no site of that version says anything.
 OF_ANOTHER = {
     ("kubeconfig",), ("node", "logs"), ("node", "ssh"), ("runai", "csr"),
     ("runai", "access", "kubeconfig"), ("node", "power", "status"),
     ("hardware", "inspect"), ("hardware", "qualify"), ("hardware", "record"),
     ("hardware", "bios", "show"),
+    ("cluster", "backup", "list"), ("cluster", "backup", "verify"),
 }  # fmt: skip
 READ = sorted(LOOKING.keys() - OF_ANOTHER)
 
