@@ -13,8 +13,8 @@ import click
 
 from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
 from appliance.adapters.local.clock import SystemClock
-from appliance.cli.looks import disk_files, seen_by
 from appliance.cli.screen.terminal import print_line
+from appliance.cli.wired.looks import disk_files, seen_by
 from appliance.model.state.journal import Run
 
 if TYPE_CHECKING:

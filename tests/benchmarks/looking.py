@@ -25,7 +25,7 @@ from pathlib import Path
 from appliance.adapters.ssh.become import Become
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
-from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from appliance.adapters.ssh.probing.archive import probe_archive, probe_script
 from appliance.model.site.settings import Node, Site
 from tests import samples
 from tests.benchmarks.measured import measure

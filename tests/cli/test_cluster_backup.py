@@ -75,7 +75,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sources: Sources) -> 
 
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(Application, "site", lambda *_: site)
-    monkeypatch.setattr("appliance.cli.backups.sources_of", lambda _: sources)
+    monkeypatch.setattr("appliance.cli.wired.backups.sources_of", lambda _: sources)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
 

@@ -131,10 +131,10 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(Application, "asks_for_access", lambda *_: True)
     monkeypatch.setattr(control_host, "present", frozenset)
     monkeypatch.setattr(
-        "appliance.cli.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
+        "appliance.cli.wired.imaging.with_imaging", lambda session, *_: with_imaging(session, found)
     )
-    monkeypatch.setattr("appliance.cli.backups.sources_of", lambda _: FakeSources())
-    monkeypatch.setattr("appliance.cli.commands.cluster.care.care_ports", lambda _: care_of(found))
+    monkeypatch.setattr("appliance.cli.wired.backups.sources_of", lambda _: FakeSources())
+    monkeypatch.setattr("appliance.cli.wired.care.care_ports", lambda _: care_of(found))
     monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
     monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)

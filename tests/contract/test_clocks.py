@@ -14,7 +14,7 @@ RECORDS = {
     "appliance/adapters/control_plane/journal.py": "the time that is part of a run's id",
     "appliance/adapters/kubernetes/pod_tests/annotated.py": "when the network was proved",
     "appliance/adapters/runai/certificate.py": "a certificate's days",
-    "appliance/adapters/ssh/probe_answer.py": "when a node's facts arrived",
+    "appliance/adapters/ssh/probing/answer.py": "when a node's facts arrived",
     "appliance/cli/commands/cluster/rehearsal.py": "when a run of a rehearsal began",
     "appliance/cli/commands/bundle/parts.py": "when a bundle was built",
     "appliance/adapters/local/this_machine.py": "a certificate's days",

@@ -33,7 +33,7 @@ ALL = [
 ]
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 # Commands that "not supported yet" says are missing.
-MISSING = {"backup", "fleet", "reset", "restore", "support-bundle"}
+MISSING = {"fleet", "support-bundle"}
 INDEX = OPERATIONS / "index.md"
 # Options in sentences that are another program's.
 FOREIGN = {

@@ -15,7 +15,7 @@ from ansible.plugins.loader import init_plugin_loader, module_utils_loader
 from ansible.template import Templar
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probing.archive import probe_archive
 from tests.contract.test_nodes_code import MODULES, ON_THE_CONTROL_HOST, SERVER
 from tests.contract.tree import ROOT
 from tests.oldest_python import require_oldest_python

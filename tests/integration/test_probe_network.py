@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probing.archive import probe_archive
 from tests.prerequisites import require
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

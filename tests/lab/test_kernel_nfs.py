@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probing.archive import probe_archive
 from tests.lab.support.emulated import Machine, machine
 from tests.prerequisites import require
 

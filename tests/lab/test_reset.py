@@ -36,7 +36,7 @@ DIGEST = {
     "units": "systemctl list-unit-files --no-legend --plain | awk '{print $1, $2}' | sort",
     "running": "systemctl list-units --type=service --state=running --no-legend --plain "
     "| awk '{print $1}' | sort",
-    "mounts": "awk '{print $2, $3}' /proc/mounts | sort",
+    "mounts": "awk '$2 !~ \"^/run/user/\" {print $2, $3}' /proc/mounts | sort",
     "links": "ls /sys/class/net | sort",
     "rules": "iptables-save 2>/dev/null | grep -E '^(-A|:[A-Z]+-)' | sort",
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from appliance.adapters.ssh.call import last_line
-from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from appliance.adapters.ssh.probing.archive import probe_archive, probe_script
 from appliance.errors import ApplianceError
 from appliance.model.checks.hardware.found import NotHardware
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from appliance.adapters.ssh.become import IS_ROOT, root_command
 from appliance.adapters.ssh.call import BeginLimits, CallFailed, call, ended_after, last_line
-from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from appliance.adapters.ssh.probing.archive import probe_archive, probe_script
 from appliance.adapters.ssh.trust.host_keys import shown_key
 from appliance.adapters.ssh.trust.keys import check_private_key
 from appliance.adapters.ssh.trust.known_hosts import put

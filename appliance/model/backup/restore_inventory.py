@@ -33,7 +33,7 @@ def restore_inventory(
     servers += [f"{site.endpoint_address}:{endpoint.port}", _service(site)]
     variables = {
         **connection_vars(site),
-        "etcd_restore_key": plan.key,
+        "etcd_restore_name": plan.key,
         "etcd_restore_sha256": plan.sha256,
         "etcd_restore_content": dict(plan.content),
         "etcd_restore_servers": list(dict.fromkeys(servers)),

@@ -24,7 +24,7 @@ description:
   - Restarts the kubelet, and ends the programs in pods that hold a connection to the API and were
     started before. The kubelet starts them again; pods that are not restarted always stay.
 options:
-  key: {description: The word for this restore, type: str, required: true}
+  restore: {description: The word for this restore, type: str, required: true}
   servers: {description: ADDRESS:PORT at which the API answers, type: list, elements: str,
     required: true}
   pods: {description: uids of the pods whose containers may be restarted, type: list, elements: str,
@@ -36,7 +36,7 @@ author: [Hyperscalers]
 EXAMPLES = r"""
 - name: Let every program watch from now on
   api_watchers:
-    key: 2b7f-20260101T000000Z
+    restore: 2b7f-20260101T000000Z
     servers: [198.51.100.11:6443]
     pods: [0a2f3c1e-5d0b-4b44-9a5e-0c2f5f0d4a11]
 """
@@ -141,7 +141,7 @@ def main():
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "key": {"type": "str", "required": True, "no_log": False},
+            "restore": {"type": "str", "required": True},
             "servers": {"type": "list", "elements": "str", "required": True},
             "pods": {"type": "list", "elements": "str", "required": True},
             "root": {"type": "path", "default": "/"},
@@ -149,9 +149,9 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
-    if not KEY.match(params["key"]):
-        module.fail_json(msg="no word for a restore: %r" % params["key"])
-    folder = Path(params["root"]) / RESTORES / params["key"]
+    if not KEY.match(params["restore"]):
+        module.fail_json(msg="no word for a restore: %r" % params["restore"])
+    folder = Path(params["root"]) / RESTORES / params["restore"]
     mark = folder / "watchers.json"
     try:
         if mark.exists():

@@ -19,7 +19,7 @@ description:
   - C(end) removes what the restore brought to this node; the data aside stays.
   - An act that ended before is not repeated.
 options:
-  key: {description: The word for this restore, type: str, required: true}
+  restore: {description: The word for this restore, type: str, required: true}
   act: {description: Which, type: str, choices: [stop, salvage, place, start, end],
     required: true}
   member:
@@ -38,7 +38,7 @@ author: [Hyperscalers]
 EXAMPLES = r"""
 - name: Stop the control plane
   etcd_restoration_act:
-    key: 2b7f-20260101T000000Z
+    restore: 2b7f-20260101T000000Z
     act: stop
 """
 
@@ -69,7 +69,7 @@ def main():
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "key": {"type": "str", "required": True, "no_log": False},
+            "restore": {"type": "str", "required": True},
             "act": {"type": "str", "choices": ACTS, "required": True},
             "member": {"type": "dict", "default": {}},
             "sha256": {"type": "str", "default": ""},
@@ -80,7 +80,7 @@ def main():
     )
     params = module.params
     try:
-        restoration = Restoration(params["key"], seconds=params["deadline_seconds"])
+        restoration = Restoration(params["restore"], seconds=params["deadline_seconds"])
         if module.check_mode:
             module.exit_json(changed=not restoration.did(params["act"]), aside="")
         module.exit_json(**carry_out(restoration, params))

@@ -66,6 +66,7 @@ LOCK_SECONDS = 120
 MEMBER = ("etc/kubernetes", "var/lib/etcd", "var/lib/kubelet")
 DOCKER_UNITS = ("docker.socket", "docker.service")
 DOCKER_LINK = "docker0"
+SLICE = "kubepods.slice"
 DOCKER_RUN = "/run/docker"
 OWN_CHAIN = re.compile(r"-A DOCKER")
 OURS = re.compile(
@@ -175,6 +176,11 @@ class Bare:
             if active.strip() in ("active", "activating") or enabled.strip() == "enabled":
                 self._call("systemctl", "disable", "--now", name)
                 self.removed.append("unit %s" % name)
+
+        # The kubelet's groups of pods, which are empty by now; their parent ends all of them.
+        if self._run(["systemctl", "is-active", SLICE])[1].strip() == "active":
+            self._call("systemctl", "stop", SLICE)
+            self.removed.append("unit %s" % SLICE)
 
     def packages(self, survey):
         """Purge what we brought, unless something of others needs it."""

@@ -21,7 +21,7 @@ from appliance.model.backup.record import (
     sidecar_text,
 )
 from appliance.model.documents.strict_json import Unreadable
-from appliance.model.site.recovery.backup_settings import is_recipient, normal_recipient
+from appliance.model.site.recovery.backup_settings import is_recipient, is_target, normal_recipient
 from tests.unit.backup.samples import MOMENT, NAME, about, sidecar
 
 MANIFEST = Manifest(
@@ -161,3 +161,19 @@ def test_every_field_is_needed(key: str) -> None:
     else:
         with pytest.raises(Unreadable):
             read_sidecar(json.dumps(document))
+
+
+TARGETS = {
+    "/mnt/backups": True,
+    "backups": False,
+    "/mnt/../etc": False,
+    "/mnt/\x1b[2J": False,
+    "sftp://ada@nas/backups": False,
+    "s3://minio/bucket": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize("text", TARGETS)
+def test_only_folders_are_places_for_backups(text: str) -> None:
+    assert is_target(text) is TARGETS[text]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probing.archive import probe_archive
 from appliance.model.checks.hardware.trials import burn_in
 from appliance.probe.burn_in import work
 from appliance.probe.burn_in.board import Board

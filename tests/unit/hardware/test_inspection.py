@@ -14,7 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probing.archive import probe_archive
 from appliance.model.checks.hardware.found import Machine, NotHardware, check_machine, read_machine
 from appliance.probe.inspection import trials
 from appliance.probe.inspection.nvme import parse

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probing.archive import probe_archive
 from appliance.model.checks.hardware.trials.stream import Side, read_side
 from appliance.probe.inspection import stream
 

@@ -109,7 +109,7 @@ class Machine:
         self.installed = {*BROUGHT, "htop", "libc6", "linux-image-5.4"}
         self.needs = {"htop": {"htop-lib"}}
         self.held = {"docker.io", "linux-image-5.4", "their-package"}
-        self.active = {"kubelet.service", "docker.service"}
+        self.active = {"kubelet.service", "docker.service", "kubepods.slice"}
         self.rules = RULES
         self.changed: list[str] = []
         self.kill_at: int | None = None
@@ -211,6 +211,7 @@ def test_what_the_product_brought_goes_and_nothing_of_others(
     assert (tmp_path / "etc/hosts").read_text() == "127.0.0.1 localhost\n10.0.0.1 theirs\n"
     assert "\n/dev/b none swap" in (tmp_path / "etc/fstab").read_text()
     assert "DOCKER" not in machine.rules
+    assert machine.active == set()
     assert not (tmp_path / "sys/class/net/docker0").exists()
     changed = len(machine.changed)
     strip(bare, machine)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import appliance.probe
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probing.archive import probe_archive
 from appliance.model.state.facts.facts import NodeFacts
 from tests.unit.probe import recorded
 

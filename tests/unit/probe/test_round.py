@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.ssh.become import Become
-from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from appliance.adapters.ssh.probing.archive import probe_archive, probe_script
 from tests import samples
 
 LETS = 'shift; echo ran >>"$0.log"; exec "$@"'

@@ -76,7 +76,7 @@ class LostRack(FakeRack):
         assert play.playbook == "cluster_restore"
         groups = play.inventory["all"]["children"]
         self.compares = bool(play.inventory["all"]["vars"]["etcd_restore_content"])
-        key = play.inventory["all"]["vars"]["etcd_restore_key"]
+        key = play.inventory["all"]["vars"]["etcd_restore_name"]
         for act in ("stop", "place", "start"):
             for name in groups["appliance_restore"]["hosts"]:
                 self._act(key, name, act)

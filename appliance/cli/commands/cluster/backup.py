@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.backups import backup_session, settings_of, store_of, verify
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
     Place,
@@ -24,6 +23,7 @@ from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table, show_warnings
 from appliance.cli.screen.terminal import print_line
+from appliance.cli.wired.backups import backup_session, settings_of, store_of, verify
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application

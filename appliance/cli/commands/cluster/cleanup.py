@@ -71,7 +71,7 @@ def cleanup(
 
     Example: appliance cluster cleanup --dry-run
     """
-    from appliance.cli.commands.cluster.care import care_ports
+    from appliance.cli.wired.care import care_ports
     from appliance.workflows.cluster.cleanup import COMMAND, CleanupRequest, cleanup
 
     connected = app.connect(site)

@@ -79,7 +79,7 @@ def restore(
 
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
-    from appliance.cli.restore_wiring import restore_ports
+    from appliance.cli.wired.restore import restore_ports
     from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
 

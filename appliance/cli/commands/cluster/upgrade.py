@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.backups import ask_for_backup
 from appliance.cli.batch_options import allow_outage_option, max_unavailable_option
 from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
 from appliance.cli.commands.cluster.rehearsal import rehearsing
@@ -27,6 +26,7 @@ from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
+from appliance.cli.wired.backups import ask_for_backup
 from appliance.model.upgrade.moves.steps import OUT
 
 if TYPE_CHECKING:

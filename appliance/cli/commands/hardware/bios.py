@@ -139,7 +139,7 @@ def set_bios(
 
     Example: appliance hardware bios set gpu1 gpu2 --dry-run
     """
-    from appliance.cli.imaging import image_session
+    from appliance.cli.wired.imaging import image_session
     from appliance.model.node.bmc.restart import RestartOptions
     from appliance.workflows.hardware.bios import COMMAND, hardware_bios_set
     from appliance.workflows.hardware.bios_look import BiosRequest

@@ -122,7 +122,7 @@ def image(
 
     Example: appliance node image gpu1 gpu2 --iso ubuntu.iso --address 198.51.100.9 --dry-run
     """
-    from appliance.cli.imaging import Serve, image_request, image_session, with_imaging
+    from appliance.cli.wired.imaging import Serve, image_request, image_session, with_imaging
     from appliance.workflows.node.image import COMMAND, node_image
 
     connected = app.connect(site)

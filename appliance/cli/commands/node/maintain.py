@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.backups import ask_for_backup
 from appliance.cli.batch_options import (
     acknowledge_option,
     allow_outage_option,
@@ -32,6 +31,7 @@ from appliance.cli.options import (
 from appliance.cli.screen.confirm import about_machine, about_site, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
+from appliance.cli.wired.backups import ask_for_backup
 from appliance.model.node.bmc.report import power_of_lost
 from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.nodes.maintenance import Maintenance

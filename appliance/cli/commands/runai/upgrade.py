@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.backups import ask_for_backup
 from appliance.cli.options import (
     Place,
     changed_site_option,
@@ -21,6 +20,7 @@ from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
+from appliance.cli.wired.backups import ask_for_backup
 from appliance.model.plan.steps import BY_NAME
 
 if TYPE_CHECKING:

@@ -11,12 +11,6 @@ from appliance.model.site.fields import Settings, wrong
 
 AGE: Final = re.compile(r"age1[02-9ac-hj-np-z]{58}")
 SSH: Final = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}")
-_SFTP: Final = re.compile(
-    r"sftp://[a-z_][a-z0-9_-]{0,31}@[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+"
-)
-_S3: Final = re.compile(
-    r"s3://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.-]+)*"
-)
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
@@ -43,9 +37,7 @@ def _recipient(value: object) -> str:
 
 
 def is_target(text: str) -> bool:
-    """Whether it names a place for backups."""
-    if text.startswith(("sftp:", "s3:")):
-        return bool(_SFTP.fullmatch(text) or _S3.fullmatch(text))
+    """Whether it names a folder for backups."""
     return text.startswith("/") and text.isprintable() and ".." not in text.split("/")
 
 
@@ -54,7 +46,7 @@ def _target(value: object) -> str:
         return value
     raise wrong(
         f"{value!r} is no place for backups",
-        "write a folder of the control host, sftp://USER@HOST/FOLDER or s3://HOST/BUCKET/FOLDER",
+        "write a folder of the control host, on a mounted share for one elsewhere: /mnt/backups",
     )
 
 
@@ -84,7 +76,7 @@ class Backup(Settings):
     recipients: Annotated[tuple[Recipient, ...], Field(min_length=1, max_length=20)]
     """Public keys that open a backup (age1 or ssh-ed25519): yours, and one kept elsewhere."""
     to: Target
-    """A folder of the control host, sftp://USER@HOST/FOLDER or s3://HOST/BUCKET/FOLDER."""
+    """A folder of the control host, on a mounted share for one that is elsewhere."""
     keep: Keep = Keep()
     fresh_hours: Annotated[StrictInt, Field(ge=1, le=8760)] = 26
     """A newest backup that is older gives a warning, and holds back maintenance and upgrades."""

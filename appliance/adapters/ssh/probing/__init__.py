@@ -1,0 +1,1 @@
+"""The probe on its way to a node, and what comes back."""
