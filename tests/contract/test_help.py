@@ -104,7 +104,9 @@ def test_who_wants_a_reboot_is_not_told_to_power_a_machine_off() -> None:
     assert "sudo reboot" in FOREIGN["node reboot"]
 
 
-WORDS = "drain cordon uncordon apply reset logs upgrade backup version help support-bundle ssh get"
+WORDS = (
+    "drain cordon uncordon apply uninstall logs upgrade backup version help support-bundle ssh get"
+)
 
 
 @pytest.mark.parametrize("word", WORDS.split())

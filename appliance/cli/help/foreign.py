@@ -10,7 +10,7 @@ from typing import Final
 
 _NOT_YET: Final = "It is not supported yet"
 _BACKUP: Final = "It is done by hand: appliance docs back-up-the-control-plane"
-_RESET: Final = f"{_NOT_YET} for a whole appliance. For one node: appliance node remove NODE"
+_RESET: Final = "Did you mean: appliance reset --dry-run"
 _UPGRADE: Final = f"{_NOT_YET}. What is known of it: appliance docs --search upgrade"
 _CERTIFICATES: Final = "Did you mean: appliance cluster certificates renew"
 _SUPPORT: Final = "Did you mean: appliance support bundle"
@@ -41,7 +41,7 @@ FOREIGN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("delete", "rm", "node delete", "node rm", "node reset"), _REMOVE),
     **dict.fromkeys(("log", "logs", "dmesg", "journal", "node log", "node journal"), _LOGS),
     **dict.fromkeys(("exec", "shell", "ssh", "node exec", "node shell", "node login"), _SHELL),
-    **dict.fromkeys(("reset", "uninstall", "rm-cluster", "site reset"), _RESET),
+    **dict.fromkeys(("uninstall", "rm-cluster", "site reset"), _RESET),
     **dict.fromkeys(("upgrade", "update", "rollout", "rollback", "node upgrade"), _UPGRADE),
     "runai update": "Did you mean: appliance runai upgrade FILE",
     **dict.fromkeys(("backup", "restore", "etcd", "snapshot"), _BACKUP),
