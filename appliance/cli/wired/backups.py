@@ -143,7 +143,9 @@ def verify(
 
 
 def _is_known(connected: SiteSession, sha256: str) -> bool:
-    return any(sha256 in line for record in connected.journal.read() for line in record.why)
+    from appliance.workflows.cluster.backup import known_backups
+
+    return sha256 in known_backups(connected.journal)
 
 
 class _Trial:

@@ -21,8 +21,8 @@ from appliance.adapters.backup.places import FolderPlace, Place
 from appliance.adapters.backup.reader import check_file, check_parts, read_parts
 from appliance.adapters.backup.writer import BackupWriter, BrokenOff, new_backup
 from appliance.errors import ApplianceError, CommandFailed, ConfigError, NotHealthy, Refused
-from appliance.model.backup.record import Part
-from tests.unit.backup.samples import CONTENT, MOMENT, NAME, finish, key, write
+from appliance.model.backup.record import Manifest, Part
+from tests.unit.backup.samples import CONTENT, MOMENT, NAME, about, finish, key, write
 
 FILE = f"{NAME}.backup"
 
@@ -326,6 +326,20 @@ def test_another_file_than_the_one_that_was_checked_is_refused(tmp_path: Path, p
     ):
         read_parts(stream, read_identities(path), manifest, lambda part, _: taken.append(part.name))
     assert taken == ["etcd/snapshot.db"]
+
+
+def test_a_list_that_nobody_could_read_again_makes_no_backup(tmp_path: Path, place: Path) -> None:
+    _, recipient = key(tmp_path)
+    manifest = Manifest(
+        about(), "api.appliance.example:6443", (), None, {f"v{n}": "1" for n in range(201)}
+    )
+    with (
+        pytest.raises(BrokenOff, match="cannot be read again"),
+        new_backup(FolderPlace(place), NAME, [recipient], MOMENT) as writer,
+    ):
+        writer.put("site/hosts.yml", b"all: {}")
+        writer.finish(manifest)
+    assert list(place.iterdir()) == []
 
 
 def test_a_writer_that_was_not_finished_is_a_fault(tmp_path: Path, place: Path) -> None:
