@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -121,22 +121,36 @@ def _ago(seconds: float) -> str:
     return f"{max(0, seconds):.0f} seconds"
 
 
-def key_of(backup: str, stamp: str, views: Mapping[str, NodeView | str]) -> tuple[str, bool]:
+def key_of(
+    backup: str, stamp: str, views: Mapping[str, NodeView | str], members: Collection[str]
+) -> tuple[str, bool]:
     """The word for a restore, and whether one was begun and did not end.
+
+    One that started every member, and was never ended, is over where no etcd answers any more: the
+    cluster was lost again, and its acts would do nothing.
 
     Args:
         backup: what it is made of, as a word.
         stamp: the time, for a restore that begins now.
         views: node -> what it says of itself.
+        members: the nodes that it restores.
     """
+    seen = {name: view for name, view in views.items() if isinstance(view, NodeView)}
+    lives = any(view.etcd == "cluster" for view in seen.values())
     begun = {
         key
-        for view in views.values()
-        if isinstance(view, NodeView)
+        for view in seen.values()
         for key, acts in view.marks.items()
         if key.startswith(f"{backup}.") and "end" not in acts and _KEY.fullmatch(key)
+        if lives or not _started_all(key, seen, members)
     }
     return (max(begun), True) if begun else (f"{backup}.{stamp}", False)
+
+
+def _started_all(key: str, seen: Mapping[str, NodeView], members: Collection[str]) -> bool:
+    return all(
+        name in seen and {"start", "end"} & set(seen[name].marks.get(key, ())) for name in members
+    )
 
 
 def plan_restore(  # noqa: PLR0913 - what a plan is made of
@@ -165,7 +179,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     members = {node.name: f"https://{node.ip}:{PEER_PORT}" for node in nodes}
     # Other members make another cluster: what was begun for these is not gone on with.
     word = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:6]
-    key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views)
+    key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views, members)
     faults = [
         *_of_the_file(site, manifest, tool_version),
         *(() if _is_placed(key, views) else _living(views)),
@@ -200,7 +214,7 @@ def plan_from_survivor(
         stamp: the time as a word.
     """
     node = site.node(options.survivor)
-    key, resumes = key_of(f"survivor-{node.name}", stamp, views)
+    key, resumes = key_of(f"survivor-{node.name}", stamp, views, (node.name,))
     view = views.get(node.name)
     living = () if _is_placed(key, views) else _living(views)
     others = tuple(one.name for one in site.control_plane if one.name != node.name)

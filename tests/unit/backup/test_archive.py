@@ -333,12 +333,14 @@ def test_a_list_that_nobody_could_read_again_makes_no_backup(tmp_path: Path, pla
     manifest = Manifest(
         about(), "api.appliance.example:6443", (), None, {f"v{n}": "1" for n in range(201)}
     )
-    with (
-        pytest.raises(BrokenOff, match="cannot be read again"),
-        new_backup(FolderPlace(place), NAME, [recipient], MOMENT) as writer,
-    ):
-        writer.put("site/hosts.yml", b"all: {}")
-        writer.finish(manifest)
+
+    def written() -> None:
+        with new_backup(FolderPlace(place), NAME, [recipient], MOMENT) as writer:
+            writer.put("site/hosts.yml", b"all: {}")
+            writer.finish(manifest)
+
+    with pytest.raises(BrokenOff, match="cannot be read again"):
+        written()
     assert list(place.iterdir()) == []
 
 

@@ -154,6 +154,35 @@ def test_a_restore_that_was_begun_with_other_members_is_begun_again() -> None:
     assert (found.key == KEY, found.resumes, found.refusals) == (False, False, ())
 
 
+STARTED = ("place", "start", "stop")
+
+
+@pytest.mark.parametrize(
+    ("acts", "etcd", "resumes"),
+    [
+        ({name: STARTED for name in ALL}, {}, False),
+        ({"cp1": (*STARTED, "end"), "cp2": STARTED, "cp3": STARTED}, {}, False),
+        ({name: STARTED for name in ALL}, {"cp2": "cluster"}, True),
+        ({"cp1": STARTED, "cp2": STARTED, "cp3": ("stop",)}, {}, True),
+    ],
+)
+def test_a_cluster_that_is_lost_again_is_restored_again(
+    acts: dict[str, tuple[str, ...]], etcd: dict[str, str], resumes: bool
+) -> None:
+    """The first restore was never ended, as a worker stayed away; its acts would do nothing."""
+    views = etcd_of({n: replace(ALL[n], marks={KEY: one}) for n, one in acts.items()}, **etcd)
+    found = plan(views)
+    assert (found.resumes, found.key == KEY, found.refusals) == (resumes, resumes, ())
+
+
+def test_a_survivor_that_is_lost_again_is_restored_again() -> None:
+    key = "survivor-cp2.20260301T100000Z"
+    views: dict[str, Any] = {"cp1": "x", "cp2": view("cp2", marks={key: STARTED}), "cp3": "x"}
+    survivor = RestoreOptions(survivor="cp2")
+    found = plan_from_survivor(samples.site(3, 1), views, survivor, NOW[1])
+    assert (found.resumes, found.key == key, found.refusals) == (False, False, ())
+
+
 @pytest.mark.parametrize("acts", [("stop", "place", "start", "end")])
 def test_a_restore_that_ended_is_not_gone_on_with(acts: tuple[str, ...]) -> None:
     found = plan(marked("cp1", *acts))
