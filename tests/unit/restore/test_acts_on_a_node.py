@@ -202,6 +202,20 @@ def test_a_later_restore_takes_over_what_an_earlier_one_stopped(root: Path) -> N
     assert {path.name for path in earlier.folder.iterdir()} == {"mark.json"}
 
 
+def test_what_a_salvage_that_failed_left_does_not_hold_up_a_later_restore(root: Path) -> None:
+    """The survivor's data was broken, and the run was killed here and there: a backup is next."""
+    earlier = acts.Restoration("survivor-cp1.20260301T000000Z", root=root, seconds=5)
+    earlier.stop()
+    (earlier.folder / "copy/member").mkdir(parents=True)
+    (earlier.folder / "copy/member/db").write_bytes(OLD)
+    (earlier.folder / "programs").mkdir()
+    half = ("copy.log", "programs/etcd", "programs/etcdutl.new", ".mark.json.new")
+    for name in (*half, "snapshot.db.part", "manifests/.etcd.yaml.new"):
+        (earlier.folder / name).write_bytes(b"half")
+    all_acts(root)
+    assert {path.name for path in earlier.folder.iterdir()} == {"mark.json"}
+
+
 def test_a_manifest_that_changed_meanwhile_is_named_and_kept(root: Path) -> None:
     one = acts.Restoration(KEY, root=root, seconds=5)
     one.stop()
