@@ -304,6 +304,16 @@ def _living(views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:
                 "see what is wrong: appliance status; a lost node: appliance node rejoin NODE",
             )
             return
+    seen = [(name, view) for name, view in views.items() if isinstance(view, NodeView)]
+    for name, view in seen:
+        for address in (a for a, answer in view.others.items() if answer == "cluster"):
+            yield _refusal(
+                name,
+                f"it reaches an etcd with a majority on {address}, which holds a cluster",
+                "a lost one: a second cluster beside a living one is not made",
+                f"reach {address} from this machine, by SSH; see: appliance status",
+            )
+            return
 
 
 def _left_out(names: Sequence[str], views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:

@@ -160,9 +160,9 @@ STARTED = ("place", "start", "stop")
 @pytest.mark.parametrize(
     ("acts", "etcd", "resumes"),
     [
-        ({name: STARTED for name in ALL}, {}, False),
+        (dict.fromkeys(ALL, STARTED), {}, False),
         ({"cp1": (*STARTED, "end"), "cp2": STARTED, "cp3": STARTED}, {}, False),
-        ({name: STARTED for name in ALL}, {"cp2": "cluster"}, True),
+        (dict.fromkeys(ALL, STARTED), {"cp2": "cluster"}, True),
         ({"cp1": STARTED, "cp2": STARTED, "cp3": ("stop",)}, {}, True),
     ],
 )
@@ -212,6 +212,17 @@ def test_a_survivor_without_data_or_with_a_majority_is_none(
     options = RestoreOptions(survivor="cp2")
     found = plan_from_survivor(samples.site(3, 1), views, options, NOW[1])
     assert refused(found) == [("cp2", seen)]
+
+
+def test_a_cluster_that_only_another_node_reaches_lives() -> None:
+    """The control host reaches cp1 alone; cp2 and cp3 are a majority, and serve the API."""
+    reaches = {"198.18.7.12": "cluster", "198.18.7.13": "silent"}
+    views: dict[str, Any] = {"cp1": view("cp1", others=reaches), "cp2": "away", "cp3": "away"}
+    without = plan(views, options=RestoreOptions(without=("cp2", "cp3")))
+    site = samples.site(3, 1)
+    alone = plan_from_survivor(site, views, RestoreOptions(survivor="cp1"), NOW[1])
+    seen = "it reaches an etcd with a majority on 198.18.7.12, which holds a cluster"
+    assert refused(without) == refused(alone) == [("cp1", seen)]
 
 
 def test_the_inventory_names_each_member_and_every_address_of_the_api() -> None:
