@@ -27,6 +27,10 @@ class _Taken(Exception):
 class BackupFile:
     """One file, opened by a key.
 
+    Attributes:
+        sha256: of the encrypted file.
+        manifest: what it holds.
+
     Args:
         file: ``ID.backup``, with ``ID.backup.json`` beside it.
         identity: the operator's private key: of age, or an OpenSSH ed25519 key.
@@ -46,9 +50,9 @@ class BackupFile:
             )
         self._place = FolderPlace(file.parent)
         self._identities = read_identities(identity)
-        check_file(self._place, backup)
+        self.sha256 = check_file(self._place, backup).sha256
         with self._place.open(self._name) as stream:
-            self.manifest = check_parts(stream, self._identities)
+            self.manifest = check_parts(stream, self._identities, self.sha256)
 
     def read(self, name: str, take: Callable[[IO[bytes]], None]) -> None:
         """Hand over the content of one part; what comes after it is not read.

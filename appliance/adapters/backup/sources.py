@@ -16,7 +16,7 @@ from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import NodeUnreachable
 from appliance.model.backup.answer import MOST_LINE_BYTES, NodeAnswer, read_answer
 from appliance.model.backup.names import SIDECAR_SUFFIX, SUFFIX
-from appliance.model.backup.record import EtcdContent
+from appliance.model.backup.record import EtcdContent, Part
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import typed
 
@@ -150,14 +150,14 @@ class NodeSources:
             yield NodeStream(node, kinds, pieces)
 
     def try_dump(
-        self, node: Node, content: IO[bytes], size: int, rows: Mapping[str, int]
+        self, node: Node, content: IO[bytes], part: Part, rows: Mapping[str, int]
     ) -> tuple[int, int]:
         """Restore a dump once, in a scratch database of the backend's server.
 
         Args:
             node: with kubectl and the cluster's admin.conf.
             content: the dump; its statements run as the server's superuser, so it has to be ours.
-            size: in bytes.
+            part: its size and sha256; the node compares them before the first statement runs.
             rows: table -> number of its rows.
 
         Returns:
@@ -167,7 +167,7 @@ class NodeSources:
             NodeUnreachable: it does not answer, or the dump was not restored as it was saved.
         """
         counts = json.dumps(dict(rows)).encode()
-        want = {"size": size, "rows_bytes": len(counts)}
+        want = {"size": part.size, "sha256": part.sha256, "rows_bytes": len(counts)}
         modules = (*MODULES, "appliance_backup_trial", "appliance_backup_database")
         script, program = module_program(self._python, modules, [json.dumps(want)])
         given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))

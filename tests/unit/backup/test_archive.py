@@ -104,6 +104,20 @@ def test_without_one_of_its_files_it_is_refused(tmp_path: Path, place: Path, los
         check_file(FolderPlace(place), NAME)
 
 
+def test_one_that_is_exchanged_between_two_looks_is_refused(tmp_path: Path, place: Path) -> None:
+    """A share of others gives the file that the journal knows, and then another whole one."""
+    path, recipient = key(tmp_path)
+    known = write(place, recipient).sidecar
+    assert known is not None
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "other", recipient)
+    with (
+        (tmp_path / "other" / FILE).open("rb") as stream,
+        pytest.raises(NotHealthy, match="it was changed while it was read"),
+    ):
+        check_parts(stream, read_identities(path), known.sha256)
+
+
 def test_every_recipient_opens_it(tmp_path: Path, place: Path) -> None:
     path, recipient = key(tmp_path)
     identity, escrow = new_identity()
