@@ -58,6 +58,7 @@ class RestorePlan:
         source: what the data comes from, in words.
         kept: nodes with old data, which is moved aside.
         rejoin: control-plane nodes that have to rejoin afterwards.
+        known: the journal of the site has the file.
         refusals: what must be fixed first.
     """
 
@@ -72,6 +73,7 @@ class RestorePlan:
     source: str = ""
     kept: tuple[str, ...] = ()
     rejoin: tuple[str, ...] = ()
+    known: bool = True
     refusals: tuple[Refusal, ...] = ()
 
     @property
@@ -88,6 +90,11 @@ class RestorePlan:
         """The forecast, in sentences."""
         names = ", ".join(self.members)
         told = [f"goes on with the restore {self.key}"] if self.resumes else []
+        if not self.known:
+            told.append(
+                "the journal of this site does not know the file: whoever has its public keys may "
+                "have made it, and would rule the restored cluster"
+            )
         told += [
             f"restores etcd of {names} from {self.source}",
             f"recovery point: {self.recovery}",

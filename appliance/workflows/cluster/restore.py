@@ -28,6 +28,7 @@ from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.maintenance import timestamp
+from appliance.workflows.cluster.backup import known_backups
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
@@ -127,7 +128,7 @@ def _planned(request: RestoreRequest, session: Session, ports: RestorePorts) -> 
     if ports.backup is None:
         return plan_from_survivor(site, views, options, stamp)
     manifest = ports.backup.manifest
-    return plan_restore(
+    found = plan_restore(
         site,
         manifest,
         views,
@@ -136,6 +137,7 @@ def _planned(request: RestoreRequest, session: Session, ports: RestorePorts) -> 
         now=(now, stamp),
         created=id_moment(manifest.about.id) or now,
     )
+    return replace(found, known=ports.backup.sha256 in known_backups(session.journal))
 
 
 class _Run:

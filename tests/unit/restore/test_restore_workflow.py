@@ -9,6 +9,7 @@ import pytest
 from appliance.errors import PreflightFailed, Refused, StepNotVerified
 from appliance.model.backup.restore import RestoreOptions
 from appliance.model.state.cluster.cluster import NoCluster
+from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
 from appliance.workflows.cluster.restore import (
     RestorePorts,
@@ -129,6 +130,18 @@ def test_a_dry_run_shows_the_plan_and_what_forbids_it() -> None:
     found = restore(rack, dry_run=True)
     assert [one.node for one in found.plan.refusals] == ["cp2"]
     assert rack.done == []
+
+
+def test_a_file_that_the_journal_does_not_know_is_told_before_the_question() -> None:
+    """Recipients are public: whoever has one can make a file that the operator's key opens."""
+    rack, journal = lost(), FakeJournal()
+    found = restore(rack, journal, dry_run=True).plan
+    assert any("the journal of this site does not know the file" in line for line in found.lines())
+    told = f"x: 5 bytes, sha256 {FakeBackup.sha256}, to /mnt"
+    who = run("cluster backup create")
+    record = Record(who.id, 1, who.command, "backup kept", (), (told,), "", 1.0, "verified", "op")
+    journal.append(record)
+    assert restore(rack, journal, dry_run=True).plan.known
 
 
 def test_a_survivor_is_restored_alone_and_the_others_rejoin() -> None:
