@@ -116,9 +116,13 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
         {"parts": [{"name": "control_plane/cp1/../../x", "size": 1, "sha256": SHA}]},
         "not asked for",
     ),
+    "a terabyte of zeros": (
+        {"parts": [{"name": "etcd/x", "size": 1 << 40, "sha256": SHA}]},
+        "of etcd are larger",
+    ),
     "endless": (
         {"parts": [{"name": "control_plane/cp1/x", "size": 1 << 49, "sha256": SHA}]},
-        "larger than any backup",
+        "of control_plane are larger",
     ),
     "snapshot without words": (
         {"parts": [{"name": "etcd/snapshot.db", "size": 1, "sha256": SHA}]},
