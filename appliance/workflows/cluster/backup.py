@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, StepNotVerified
-from appliance.model.backup.freshness import NEWEST
+from appliance.model.backup.freshness import NEWEST, newest_of
 from appliance.model.backup.names import backup_id, is_backup_id
 from appliance.model.backup.record import About, Manifest, Sidecar, sidecar_text
 from appliance.model.backup.retention import Keep, strangers, superseded
@@ -132,9 +132,27 @@ def _planned(request: BackupRequest, session: Session) -> tuple[str, ...]:
     others = strangers(held, site.name, known)
     return (
         *lines,
+        *_gone(site, session, held),
         *(f"removed once it is whole: {one.id}" for one in going),
         *([_stay(others)] if others else []),
     )
+
+
+def _gone(site: Site, session: Session, held: Sequence[Held]) -> tuple[str, ...]:
+    """A folder whose share is not mounted is empty, and on the disk of this machine."""
+    try:
+        newest = newest_of(session.documents.read(NEWEST)).sidecar
+        place = json.loads(session.documents.read(NEWEST) or "{}").get("to")
+    except (ApplianceError, Unreadable, ValueError, AttributeError):
+        return ()
+    told = session.backup_store.told
+    if newest is None or newest.about.site != site.name or place != told:
+        return ()
+    if any(one.id == newest.about.id for one in held):
+        return ()
+    line = f"the newest backup, {newest.about.id}, is not in {told} any more: is that mounted?"
+    session.observer.note(line)
+    return (line,)
 
 
 def _stay(others: Sequence[Held]) -> str:
