@@ -114,7 +114,7 @@ class BackupStore:
         return bool(left)
 
     def _lacks(self, name: str) -> bool:
-        """Whether there is no such file; the list of a full place is cut off, and is no evidence."""
+        """Whether there is no such file; a list that is cut off is no evidence."""
         try:
             self.place.read(name, most_bytes=1)
         except FileNotFoundError:

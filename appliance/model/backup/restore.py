@@ -225,14 +225,15 @@ def plan_from_survivor(
     view = views.get(node.name)
     living = () if _is_placed(key, views) else _living(views)
     others = tuple(one.name for one in site.control_plane if one.name != node.name)
-    faults = [*living, *_of_the_nodes([node], views, 0, key), *_left_out(others, views)]
+    another = "take another one that has data of etcd: --survivor NODE"
+    faults = [*living, *_of_the_nodes([node], views, 0, key, another), *_left_out(others, views)]
     if not resumes and isinstance(view, NodeView) and not view.etcd_data:
         faults.append(
             _refusal(
                 node.name,
                 "no data of etcd",
                 "a member's data: it is what is restored",
-                "take a backup instead: appliance cluster restore FILE",
+                "take a backup instead: appliance cluster restore FILE --identity KEY",
             )
         )
     return RestorePlan(
@@ -332,18 +333,23 @@ def _left_out(names: Sequence[str], views: Mapping[str, NodeView | str]) -> Iter
                 name,
                 "left out, but it runs with data of etcd",
                 "off, or without data: two of these would be a second cluster",
-                f"power it off until it is wiped: appliance node power off {name} --hard",
+                f"power it off until it is wiped: appliance node power off {name} --hard "
+                "--allow-outage",
             )
 
 
 def _of_the_nodes(
-    nodes: Sequence[Node], views: Mapping[str, NodeView | str], size: int, key: str
+    nodes: Sequence[Node],
+    views: Mapping[str, NodeView | str],
+    size: int,
+    key: str,
+    another: str = "leave it out and rejoin it later: --without {name}",
 ) -> Iterator[Refusal]:
     if not nodes:
         yield _refusal("site", "no control-plane node left", "one at least", "leave out fewer")
     for node in nodes:
         view = views.get(node.name, f"{node.name}: it was not asked")
-        again = f"repair it, or leave it out and rejoin it later: --without {node.name}"
+        again = f"repair it, or {another.format(name=node.name)}"
         if isinstance(view, str):
             yield _refusal(node.name, view, "an answer", again)
             continue

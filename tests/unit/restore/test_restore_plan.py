@@ -225,6 +225,15 @@ def test_a_cluster_that_only_another_node_reaches_lives() -> None:
     assert refused(without) == refused(alone) == [("cp1", seen)]
 
 
+def test_hints_name_what_can_be_typed() -> None:
+    """--without goes with no survivor; without a cluster nobody knows which pods run on a node."""
+    views: dict[str, Any] = {**ALL, "cp1": "cp1: no route"}
+    found = plan_from_survivor(samples.site(3, 1), views, RestoreOptions(survivor="cp1"), NOW[1])
+    away, left, _ = (one.hint for one in found.refusals)
+    assert away == "repair it, or take another one that has data of etcd: --survivor NODE"
+    assert left.endswith("appliance node power off cp2 --hard --allow-outage")
+
+
 def test_the_inventory_names_each_member_and_every_address_of_the_api() -> None:
     site = samples.site(3, 1)
     found = restore_inventory(site, plan(), ("cp1", "w1"))["all"]
