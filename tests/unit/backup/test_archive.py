@@ -118,6 +118,12 @@ def test_one_that_is_exchanged_between_two_looks_is_refused(tmp_path: Path, plac
         check_parts(stream, read_identities(path), known.sha256)
 
 
+def test_a_key_that_an_editor_of_windows_saved_opens_it(tmp_path: Path) -> None:
+    path, _ = key(tmp_path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().partition(b"\n")[2].strip() + b"\r\n")
+    assert len(read_identities(path)) == 1
+
+
 def test_every_recipient_opens_it(tmp_path: Path, place: Path) -> None:
     path, recipient = key(tmp_path)
     identity, escrow = new_identity()

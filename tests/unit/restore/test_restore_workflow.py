@@ -171,6 +171,17 @@ def test_a_cluster_that_does_not_answer_afterwards_is_no_success() -> None:
     assert not any(one.startswith("end") for one in rack.done)
 
 
+def test_a_worker_that_stays_away_is_named_and_the_restore_ends() -> None:
+    """Its snapshot in plain would lie on the nodes until somebody mends the worker."""
+    rack = lost()
+    nodes = dict(rack.before.nodes)
+    nodes["w1"] = replace(nodes["w1"], ready=False)
+    rack.before = replace(rack.before, nodes=nodes)
+    done = restore(rack)
+    assert (done.done, done.gone) == (True, ("w1",))
+    assert [one for one in rack.done if one.startswith("end")] == ["end cp1", "end cp2", "end cp3"]
+
+
 def test_a_node_that_is_not_ready_afterwards_is_named() -> None:
     rack = lost()
     nodes = dict(rack.before.nodes)

@@ -21,6 +21,7 @@ from appliance.model.backup.names import (
     SNAPSHOT,
     TLS,
 )
+from appliance.model.backup.record import THIS_MACHINE
 
 if TYPE_CHECKING:
     from appliance.model.backup.answer import NodeAnswer
@@ -106,12 +107,12 @@ def _begun(
 def _put_local(session: Session, writer: Writer) -> None:
     for one in session.backup_sources.local():
         if one.fault:
-            writer.lacks("this machine", one.name, one.fault)
+            writer.lacks(THIS_MACHINE, one.name, one.fault)
             continue
         try:
             writer.put(one.name, one.content)
         except ApplianceError as error:
-            writer.lacks("this machine", one.name, error.message)
+            writer.lacks(THIS_MACHINE, one.name, error.message)
 
 
 def _etcd(
