@@ -33,17 +33,17 @@ SCHEMA = 1
 MARK, SNAPSHOT, STOPPED, PROGRAMS = "mark.json", "snapshot.db", "manifests", "programs"
 # What api_watchers writes here; it stays as a record, like the mark.
 WATCHERS = "watchers.json"
-# The data of a survivor, and what the scratch etcd over it says; a salvage that failed leaves both.
+# The data of a survivor, and what the scratch etcd over it says.
 COPY, COPY_LOG = "copy", "copy.log"
 # etcd allocates two segments of its log, of 64 MB each.
 EXTRA_BYTES = 256 << 20
 MB = 1000 * 1000
 # In the order in which they stop; they start in the other one.
 PODS = ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd")
-# What a write that was killed leaves, of manifests and in the folder of a restore.
+# What a write that was killed leaves.
 HALF = tuple(".%s.yaml.new" % name for name in PODS)
-HALF_MARKS = (".mark.json.new", ".watchers.json.new")
-BROUGHT = (SNAPSHOT, SNAPSHOT + ".part", COPY_LOG, MARK + ".new", *HALF_MARKS)
+HALF_MARKS = (MARK + ".new", ".mark.json.new", ".watchers.json.new")
+BROUGHT = (SNAPSHOT, SNAPSHOT + ".part", COPY_LOG, *HALF_MARKS)
 OURS = (MARK, WATCHERS, STOPPED, PROGRAMS, COPY, *BROUGHT)
 KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}\Z")
 FLAG = re.compile(r'^\s*- "?(--[^"]+?)"?\s*$', re.MULTILINE)
@@ -150,11 +150,10 @@ class Restoration:
         return "" if not running else ", ".join(running)
 
     def _processes(self, name):
-        """Return the processes that a manifest started: with exactly its flags."""
         manifest = self.folder / STOPPED / (name + ".yaml")
         if not manifest.exists():
             manifest = self._manifests / (name + ".yaml")
-        flags = sorted(FLAG.findall(manifest.read_text())) if manifest.exists() else None
+        flags = FLAG.findall(manifest.read_text()) if manifest.exists() else []
         found = []
         for entry in PROC.glob("[0-9]*"):
             try:
@@ -162,7 +161,8 @@ class Restoration:
             except OSError:
                 continue
             program, *given = words.rstrip("\0").split("\0")
-            if program.rpartition("/")[2] == name and sorted(given) == flags:
+            is_its = control_plane_answers.is_started_by(flags, given)
+            if is_its and program.rpartition("/")[2] == name:
                 found.append(int(entry.name))
         return found
 

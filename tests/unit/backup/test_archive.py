@@ -7,6 +7,9 @@ import gzip
 import hashlib
 import io
 import os
+import re
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +25,7 @@ from appliance.adapters.backup.reader import check_file, check_parts, read_parts
 from appliance.adapters.backup.writer import BackupWriter, BrokenOff, new_backup
 from appliance.errors import ApplianceError, CommandFailed, ConfigError, NotHealthy, Refused
 from appliance.model.backup.record import Manifest, Part
+from tests.contract.tree import ROOT
 from tests.unit.backup.samples import CONTENT, MOMENT, NAME, about, finish, key, write
 
 FILE = f"{NAME}.backup"
@@ -116,6 +120,26 @@ def test_one_that_is_exchanged_between_two_looks_is_refused(tmp_path: Path, plac
         pytest.raises(NotHealthy, match="it was changed while it was read"),
     ):
         check_parts(stream, read_identities(path), known.sha256)
+
+
+def test_the_page_opens_one_with_nothing_but_the_file_and_its_key(
+    tmp_path: Path, place: Path
+) -> None:
+    path, recipient = key(tmp_path)
+    write(place, recipient)
+    page = (ROOT / "appliance/docs/operations/recover-the-cluster.md").read_text()
+    (block,) = re.findall(r"```\n(mkdir -m 700 taken\npython3 .*?)```", page, re.DOTALL)
+    names = {
+        "python3": sys.executable,
+        "rack7.key": str(path),
+        "rack7-20260301T020000Z.backup": str(place / FILE),
+    }
+    for name, own in names.items():
+        block = block.replace(name, own)
+    subprocess.run(["sh", "-ec", block], check=True, cwd=tmp_path)
+    taken = tmp_path / "taken"
+    assert {name: (taken / name).read_bytes() for name in CONTENT} == CONTENT
+    assert (taken / "manifest.json").is_file()
 
 
 def test_a_key_that_an_editor_of_windows_saved_opens_it(tmp_path: Path) -> None:
