@@ -38,6 +38,7 @@ from appliance.model.backup.record import (
     sidecar_text,
 )
 from appliance.model.documents.strict_json import Unreadable
+from appliance.model.support.rules import without_secrets
 
 # Python's own level 9 takes ten times as long for two percent.
 _LEVEL: Final = 1
@@ -102,12 +103,12 @@ class BackupWriter:
         return part
 
     def lacks(self, where: str, what: str, why: str) -> None:
-        """Note what the backup does not hold."""
+        """Note what the backup does not hold; the file beside it says so in plain text."""
         self._lacking += 1
         if self._lacking <= MOST_NAMED:
-            self.missing.append(
-                Missing(plain_words(where, 200), plain_words(what, 200), plain_words(why))
-            )
+            # A program's last words may have a password that it was given.
+            told = without_secrets(plain_words(why))
+            self.missing.append(Missing(plain_words(where, 200), plain_words(what, 200), told))
 
     def finish(self, manifest: Manifest) -> None:
         """End the archive with its manifest, completed by what was added.

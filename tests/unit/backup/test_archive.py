@@ -142,6 +142,18 @@ def test_the_page_opens_one_with_nothing_but_the_file_and_its_key(
     assert (taken / "manifest.json").is_file()
 
 
+def test_the_file_beside_a_backup_has_no_secret_of_a_program(tmp_path: Path, place: Path) -> None:
+    _, recipient = key(tmp_path)
+    with new_backup(FolderPlace(place), NAME, [recipient], MOMENT) as writer:
+        writer.put("etcd/snapshot.db", CONTENT["etcd/snapshot.db"])
+        writer.lacks("w1", "runai", "helm: postgresql.password=CANARY1 is refused by the server")
+        writer.lacks("w1", "runai", "psql: postgresql://admin:CANARY2@db:5432/backend: no route")
+        finish(writer)
+    beside = (place / f"{FILE}.json").read_text()
+    assert "CANARY" not in beside
+    assert "is refused by the server" in beside
+
+
 def test_a_key_that_an_editor_of_windows_saved_opens_it(tmp_path: Path) -> None:
     path, _ = key(tmp_path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().partition(b"\n")[2].strip() + b"\r\n")
