@@ -123,6 +123,7 @@ def look(others=()):
         ),
         "member": _member(manifest),
         "joined": (KUBERNETES / "kubelet.conf").is_file(),
+        "account_key": _sum_of(KUBERNETES / "pki/sa.pub"),
         "etcd": etcd(),
         "others": _asked(others),
         "free_bytes": disk.f_bavail * disk.f_frsize,
@@ -155,6 +156,15 @@ def _member(manifest):
         match = re.search(r"^\s*- \"?%s=([^\s\"]+)" % re.escape(flag), text, re.MULTILINE)
         found[key] = match.group(1) if match else ""
     return found
+
+
+def _sum_of(path):
+    """Return the sha256 of a small file; empty where there is none."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.sha256(stream.read(MOST_MARK_BYTES)).hexdigest()
+    except OSError:
+        return ""
 
 
 def _asked(addresses):

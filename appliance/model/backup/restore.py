@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SNAPSHOT
+from appliance.model.backup.restore_identity import CHECK, of_another_cluster
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from appliance.model.backup.record import Manifest
     from appliance.model.site.settings import Node, Site
 
-CHECK: Final = "restore"
 PEER_PORT: Final = 2380
 # etcd allocates two segments of its log, of 64 MB each; the rest is for what comes after.
 EXTRA_BYTES: Final = 256 << 20
@@ -192,6 +192,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         *(() if _is_placed(key, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
         *_left_out(options.without, views),
+        *of_another_cluster(manifest, nodes, views),
     ]
     return RestorePlan(
         key=key,

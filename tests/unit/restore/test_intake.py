@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from pathlib import Path
@@ -34,7 +35,14 @@ def test_a_node_asks_the_etcd_of_the_others_too(
     assert intake.main(["look", "198.18.7.12", "198.18.7.13"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["etcd"] == "silent"
+    assert told["account_key"] == ""
     assert told["others"] == {"198.18.7.12": "cluster", "198.18.7.13": "empty"}
+
+
+def test_a_node_says_which_cluster_it_is_of() -> None:
+    (intake.KUBERNETES / "pki").mkdir()
+    (intake.KUBERNETES / "pki/sa.pub").write_bytes(b"public")
+    assert intake.look()["account_key"] == hashlib.sha256(b"public").hexdigest()
 
 
 def test_each_node_is_asked_for_the_others() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.backup.record import Manifest
+from appliance.model.backup.record import Manifest, Part
 from appliance.model.backup.restore import (
     RestoreOptions,
     RestorePlan,
@@ -212,6 +212,27 @@ def test_a_survivor_without_data_or_with_a_majority_is_none(
     options = RestoreOptions(survivor="cp2")
     found = plan_from_survivor(samples.site(3, 1), views, options, NOW[1])
     assert refused(found) == [("cp2", seen)]
+
+
+@pytest.mark.parametrize(
+    ("own", "in_backup", "fits"),
+    [
+        ("a" * 64, "a" * 64, True),
+        ("", "a" * 64, True),
+        ("a" * 64, "", True),
+        ("b" * 64, "a" * 64, False),
+    ],
+)
+def test_a_cluster_that_was_installed_later_has_other_keys(
+    own: str, in_backup: str, fits: bool
+) -> None:
+    """Same name, same address: nothing that etcd of the old one holds would be believed."""
+    parts = MANIFEST.parts
+    if in_backup:
+        parts = (*parts, Part("control_plane/cp3/pki/sa.pub", in_backup, 9, "cp3"))
+    views = {name: replace(one, account_key=own) for name, one in ALL.items()}
+    found = plan(views, replace(MANIFEST, parts=parts))
+    assert [node for node, _ in refused(found)] == ([] if fits else list(ALL))
 
 
 def test_a_cluster_that_only_another_node_reaches_lives() -> None:
