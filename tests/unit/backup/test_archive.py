@@ -7,9 +7,6 @@ import gzip
 import hashlib
 import io
 import os
-import re
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +22,6 @@ from appliance.adapters.backup.reader import check_file, check_parts, read_parts
 from appliance.adapters.backup.writer import BackupWriter, BrokenOff, new_backup
 from appliance.errors import ApplianceError, CommandFailed, ConfigError, NotHealthy, Refused
 from appliance.model.backup.record import Manifest, Part
-from tests.contract.tree import ROOT
 from tests.unit.backup.samples import CONTENT, MOMENT, NAME, about, finish, key, write
 
 FILE = f"{NAME}.backup"
@@ -108,40 +104,6 @@ def test_without_one_of_its_files_it_is_refused(tmp_path: Path, place: Path, los
         check_file(FolderPlace(place), NAME)
 
 
-def test_one_that_is_exchanged_between_two_looks_is_refused(tmp_path: Path, place: Path) -> None:
-    """A share of others gives the file that the journal knows, and then another whole one."""
-    path, recipient = key(tmp_path)
-    known = write(place, recipient).sidecar
-    assert known is not None
-    (tmp_path / "other").mkdir()
-    write(tmp_path / "other", recipient)
-    with (
-        (tmp_path / "other" / FILE).open("rb") as stream,
-        pytest.raises(NotHealthy, match="it was changed while it was read"),
-    ):
-        check_parts(stream, read_identities(path), known.sha256)
-
-
-def test_the_page_opens_one_with_nothing_but_the_file_and_its_key(
-    tmp_path: Path, place: Path
-) -> None:
-    path, recipient = key(tmp_path)
-    write(place, recipient)
-    page = (ROOT / "appliance/docs/operations/recover-the-cluster.md").read_text()
-    (block,) = re.findall(r"```\n(mkdir -m 700 taken\npython3 .*?)```", page, re.DOTALL)
-    names = {
-        "python3": sys.executable,
-        "rack7.key": str(path),
-        "rack7-20260301T020000Z.backup": str(place / FILE),
-    }
-    for name, own in names.items():
-        block = block.replace(name, own)
-    subprocess.run(["sh", "-ec", block], check=True, cwd=tmp_path)
-    taken = tmp_path / "taken"
-    assert {name: (taken / name).read_bytes() for name in CONTENT} == CONTENT
-    assert (taken / "manifest.json").is_file()
-
-
 def test_the_file_beside_a_backup_has_no_secret_of_a_program(tmp_path: Path, place: Path) -> None:
     _, recipient = key(tmp_path)
     with new_backup(FolderPlace(place), NAME, [recipient], MOMENT) as writer:
@@ -152,12 +114,6 @@ def test_the_file_beside_a_backup_has_no_secret_of_a_program(tmp_path: Path, pla
     beside = (place / f"{FILE}.json").read_text()
     assert "CANARY" not in beside
     assert "is refused by the server" in beside
-
-
-def test_a_key_that_an_editor_of_windows_saved_opens_it(tmp_path: Path) -> None:
-    path, _ = key(tmp_path)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().partition(b"\n")[2].strip() + b"\r\n")
-    assert len(read_identities(path)) == 1
 
 
 def test_every_recipient_opens_it(tmp_path: Path, place: Path) -> None:
