@@ -101,7 +101,7 @@ def _opened(path):
 
 
 def tree(found, path, name, budget):
-    """Add a file, or every regular file below a folder; links and others are left out.
+    """Add a file, or every regular file below a folder; others are left out, and links named.
 
     Args:
         found: where it is added.
@@ -110,6 +110,9 @@ def tree(found, path, name, budget):
         budget: [files, bytes] that may still come; it shrinks.
     """
     files = [path] if path.is_file() else sorted(_files(path))
+    for one in [] if path.is_file() else sorted(_links(path)):
+        inner = "%s/%s" % (name, one.relative_to(path))
+        found.lacks(inner.encode("ascii", "replace").decode(), "a link, which is not followed")
     for one in files:
         inner = name if one == path else "%s/%s" % (name, one.relative_to(path))
         try:
@@ -129,6 +132,14 @@ def _require_name(name):
     if not name.isprintable():
         raise GatherError("its name cannot be printed")
     name.encode()
+
+
+def _links(folder):
+    """Yield links below a folder: what they lead to may be a key that nobody misses until then."""
+    for here, folders, names in os.walk(str(folder)):
+        for one in (*folders, *names):
+            if (Path(here) / one).is_symlink():
+                yield Path(here) / one
 
 
 def _files(folder):

@@ -86,7 +86,9 @@ class Server:
     def remove_left(self):
         """Drop scratch databases of trials that were killed: by name and by our comment."""
         for name in self.ask("template1", LEFT):
-            self.drop(name)
+            # A name like ours, but none of ours, stays.
+            if NAME.fullmatch(name):
+                self.drop(name)
 
     def drop(self, name):
         """Drop a scratch database: only one of our name, and with no comment but ours."""
@@ -146,8 +148,10 @@ def main():
     try:
         with appliance_backup_folder.working_folder("database-trial") as data:
             rows = json.loads(sys.stdin.buffer.read(int(want["rows_bytes"])))
-            appliance_backup_trial.receive(data / "dump.sql", int(want["size"]), sys.stdin.buffer)
-            found = trial(Server(data), data / "dump.sql", rows)
+            # It runs as the server's superuser, so nothing of it does before its sha256 is right.
+            dump, size = data / "dump.sql", int(want["size"])
+            appliance_backup_trial.receive(dump, size, sys.stdin.buffer, want["sha256"])
+            found = trial(Server(data), dump, rows)
         beat.end()
         out.write(json.dumps(found).encode() + b"\n")
         out.flush()

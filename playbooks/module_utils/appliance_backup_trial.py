@@ -6,6 +6,7 @@ library. What must not be here: the node's own etcd, which is not touched.
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -31,22 +32,32 @@ ERRORS = (
 )
 
 
-def receive(path, size, stream):
+def receive(path, size, stream, sha256=""):
     """Write so many bytes into a new file.
 
+    Args:
+        path: the file.
+        size: in bytes.
+        stream: where they come from.
+        sha256: of all of them; empty: any.
+
     Raises:
-        OSError: fewer came, or the disk has too little space for the trial.
+        OSError: fewer or others came, or the disk has too little space for the trial.
     """
     if shutil.disk_usage(str(path.parent)).free < 2 * size + RESERVE:
         raise OSError("this node has too little space to restore a snapshot of %d bytes" % size)
     handle, left = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), size
+    digest = hashlib.sha256()
     with os.fdopen(handle, "wb") as file:
         while left:
             piece = stream.read(min(left, appliance_backup.CHUNK))
             if not piece:
-                raise OSError("the snapshot did not come to its end")
+                raise OSError("it did not come to its end")
             file.write(piece)
+            digest.update(piece)
             left -= len(piece)
+    if sha256 and digest.hexdigest() != sha256:
+        raise OSError("what came is not what was saved: its sha256 is another")
 
 
 def trial(path, limits):

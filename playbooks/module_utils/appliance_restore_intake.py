@@ -16,6 +16,7 @@ import os
 import re
 import ssl
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 RESTORES = Path("/var/lib/appliance/restore")
@@ -26,6 +27,7 @@ KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}\Z")
 PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
 HELD = b"/registry/configmaps/kube-system/kubeadm-config"
+MOST_ASKED = 8
 MOST_MARKS, MOST_MARK_BYTES = 50, 65536
 CHUNK = 1 << 20
 
@@ -101,8 +103,13 @@ def has(key, sha256):
     return digest.hexdigest() == sha256
 
 
-def look():
-    """Return what a restore is planned by, as plain data."""
+def look(others=()):
+    """Return what a restore is planned by, as plain data.
+
+    Args:
+        others: addresses of the other control-plane nodes: the control host may not reach one that
+            lives.
+    """
     disk = os.statvfs(str(ETCD if ETCD.is_dir() else ETCD.parent))
     manifest = KUBERNETES / "manifests/etcd.yaml"
     return {
@@ -116,7 +123,9 @@ def look():
         ),
         "member": _member(manifest),
         "joined": (KUBERNETES / "kubelet.conf").is_file(),
+        "account_key": _sum_of(KUBERNETES / "pki/sa.pub"),
         "etcd": etcd(),
+        "others": _asked(others),
         "free_bytes": disk.f_bavail * disk.f_frsize,
     }
 
@@ -149,8 +158,22 @@ def _member(manifest):
     return found
 
 
-def etcd():
-    """Return whether etcd here, with a majority, holds a cluster: cluster, empty or silent.
+def _sum_of(path):
+    """Return the sha256 of a small file; empty where there is none."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.sha256(stream.read(MOST_MARK_BYTES)).hexdigest()
+    except OSError:
+        return ""
+
+
+def _asked(addresses):
+    with ThreadPoolExecutor(MOST_ASKED) as pool:
+        return dict(pool.map(lambda address: (address, etcd(address)), addresses))
+
+
+def etcd(address="127.0.0.1"):
+    """Return whether etcd there, with a majority, holds a cluster: cluster, empty or silent.
 
     An etcd that lost its data may start as a new and empty one, and an API server beside it
     answers. kubeadm's own ConfigMap tells both apart.
@@ -160,7 +183,7 @@ def etcd():
         context = ssl.create_default_context(cafile=str(KUBERNETES / "pki/etcd/ca.crt"))
         client = str(KUBERNETES / "pki/apiserver-etcd-client")
         context.load_cert_chain(client + ".crt", client + ".key")
-        line = http.client.HTTPSConnection("127.0.0.1", 2379, context=context, timeout=8)
+        line = http.client.HTTPSConnection(address, 2379, context=context, timeout=8)
         with contextlib.closing(line):
             line.request("POST", "/v3/kv/range", body=body)
             answer = line.getresponse()
@@ -177,7 +200,7 @@ def main(words):
     verb, rest = words[0], words[1:]
     try:
         if verb == "look":
-            answer = look()
+            answer = look(rest)
         elif verb == "has":
             answer = {"has": has(*rest)}
         elif verb == "append":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +105,17 @@ def test_a_backup_is_made_checked_and_listed(typed: Typed, tmp_path: Path, capsy
     said = capsys.readouterr().out
     assert "etcd: restored on cp1: revision 7, 3 keys" in said
     assert "each with the sha256 of the manifest" in said
+
+
+def test_the_hint_to_verify_works_as_it_is_printed(
+    typed: Typed, tmp_path: Path, capsys: Capture
+) -> None:
+    place = tmp_path / "my backups"
+    place.mkdir()
+    assert typed("create", "--yes", "--to", str(place)) == 0
+    said = capsys.readouterr()
+    (hint,) = re.findall(r"to prove it: appliance cluster backup (.*)", said.out + said.err)
+    assert typed(*shlex.split(hint)) == 0
 
 
 def test_what_is_printed_for_programs(typed: Typed, tmp_path: Path, capsys: Capture) -> None:

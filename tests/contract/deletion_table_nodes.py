@@ -139,8 +139,8 @@ ON_NODES: Final[Places] = {
         "Restoration._inherit: move": ASIDE_FIRST,
         "Restoration._move_aside: rename": ASIDE_FIRST,
         "Restoration._restore: rmtree": RESTORE,
-        "Restoration._remove_brought: rmdir": (RESTORE, 2),
-        "Restoration._remove_brought: unlink": (RESTORE, 2),
+        "Restoration._remove_brought: rmtree": RESTORE,
+        "Restoration._remove_brought: unlink": RESTORE,
         "Restoration.place: rename": ASIDE_FIRST,
         "Restoration.place: rmdir": RESTORE,
         "Restoration.salvage: rmtree": (RESTORE, 2),
@@ -152,7 +152,11 @@ ON_NODES: Final[Places] = {
         "save: open w": RESTORE,
         "save: unlink": RESTORE,
     },
-    "roles/etcd_restore/module_utils/restored_files.py": {"move: unlink": ASIDE_FIRST},
+    "roles/etcd_restore/module_utils/restored_files.py": {
+        "move: unlink": ASIDE_FIRST,
+        "remove: rmdir": RESTORE,
+        "remove: unlink": RESTORE,
+    },
     "roles/kubernetes_certificates/module_utils/certificate_renewal.py": {
         "Renewal.run: unlink": STATE,
         "Renewal.run: write_text": STATE,

@@ -76,13 +76,14 @@ def read_identities(path: Path) -> list[Any]:
     try:
         if content.lstrip().startswith(_OPENSSH):
             return [pyrage.ssh.Identity.from_buffer(content)]
-        lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
+        lines = [line.strip() for line in content.decode("utf-8-sig", "replace").splitlines()]
         keys = [line for line in lines if line.startswith(_KEY_LINE)]
         found = [pyrage.x25519.Identity.from_str(key) for key in keys]
     except pyrage.IdentityError as error:
         raise Refused(
             f"{path}: it holds no key of age that can be read",
-            hint="a key with a passphrase cannot be used: name another file",
+            hint="a key with a passphrase cannot be used: take it off a copy: "
+            "ssh-keygen -p -N '' -f COPY",
         ) from error
     if not found:
         raise Refused(

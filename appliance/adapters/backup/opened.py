@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 from appliance.adapters.backup.age import read_identities
 from appliance.adapters.backup.places import FolderPlace
 from appliance.adapters.backup.reader import check_file, check_parts, read_parts
-from appliance.errors import Refused
+from appliance.errors import NotHealthy, Refused
 from appliance.model.backup.names import SUFFIX, is_backup_id
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class _Taken(Exception):
 
 class BackupFile:
     """One file, opened by a key.
+
+    Attributes:
+        sha256: of the encrypted file.
+        manifest: what it holds.
 
     Args:
         file: ``ID.backup``, with ``ID.backup.json`` beside it.
@@ -46,9 +50,15 @@ class BackupFile:
             )
         self._place = FolderPlace(file.parent)
         self._identities = read_identities(identity)
-        check_file(self._place, backup)
+        sidecar = check_file(self._place, backup)
+        self.sha256 = sidecar.sha256
         with self._place.open(self._name) as stream:
-            self.manifest = check_parts(stream, self._identities)
+            self.manifest = check_parts(stream, self._identities, self.sha256)
+        if self.manifest.about != sidecar.about:
+            raise NotHealthy(
+                f"{file}: the file beside it describes another backup than it holds",
+                hint="take another one: appliance cluster backup list",
+            )
 
     def read(self, name: str, take: Callable[[IO[bytes]], None]) -> None:
         """Hand over the content of one part; what comes after it is not read.

@@ -67,14 +67,20 @@ def check_file(place: Place, backup: str) -> Sidecar:
     return sidecar
 
 
-def check_parts(source: IO[bytes], identities: Sequence[Any]) -> Manifest:
+def check_parts(source: IO[bytes], identities: Sequence[Any], sha256: str = "") -> Manifest:
     """Check a backup with a key: read it to its end, and compare every part with the manifest.
+
+    Args:
+        source: the encrypted file.
+        identities: what opens it.
+        sha256: of the encrypted file; what others keep may be another one at each look. Empty: any.
 
     Raises:
         NotHealthy: no key opens it, or it is not whole.
     """
     manifest: Manifest | None = None
-    with _opened(source, identities) as archive:
+    whole = _Summed(source)
+    with _opened(cast("IO[bytes]", whole), identities) as archive:
         seen: list[Part] = []
         for name, stream in _files(archive):
             if name == MANIFEST:
@@ -84,6 +90,8 @@ def check_parts(source: IO[bytes], identities: Sequence[Any]) -> Manifest:
         if manifest is None:
             raise Damaged("it ends without its manifest: it was interrupted")
         _compare(manifest, seen)
+    if sha256 and whole.rest()[1] != sha256:
+        raise _bad("the backup", "it was changed while it was read")
     return manifest
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import NodeUnreachable
 from appliance.model.backup.answer import MOST_LINE_BYTES, NodeAnswer, read_answer
 from appliance.model.backup.names import SIDECAR_SUFFIX, SUFFIX
-from appliance.model.backup.record import EtcdContent
+from appliance.model.backup.record import EtcdContent, Part
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import typed
 
@@ -54,6 +55,8 @@ MOST_FILE_BYTES: Final = 64 << 20
 MOST_SITE_BYTES: Final = 512 << 20
 # The state of this machine is another kind; the history of the inventory is not the site.
 _LEFT_OUT: Final = (".appliance", ".git", "__pycache__")
+IDENTITY: Final = b"AGE-SECRET-KEY-1"
+_KEY_BYTES: Final = 64 << 10
 _OURS: Final = (SUFFIX, SIDECAR_SUFFIX, ".partial")
 
 
@@ -150,14 +153,14 @@ class NodeSources:
             yield NodeStream(node, kinds, pieces)
 
     def try_dump(
-        self, node: Node, content: IO[bytes], size: int, rows: Mapping[str, int]
+        self, node: Node, content: IO[bytes], part: Part, rows: Mapping[str, int]
     ) -> tuple[int, int]:
         """Restore a dump once, in a scratch database of the backend's server.
 
         Args:
             node: with kubectl and the cluster's admin.conf.
             content: the dump; its statements run as the server's superuser, so it has to be ours.
-            size: in bytes.
+            part: its size and sha256; the node compares them before the first statement runs.
             rows: table -> number of its rows.
 
         Returns:
@@ -167,7 +170,7 @@ class NodeSources:
             NodeUnreachable: it does not answer, or the dump was not restored as it was saved.
         """
         counts = json.dumps(dict(rows)).encode()
-        want = {"size": size, "rows_bytes": len(counts)}
+        want = {"size": part.size, "sha256": part.sha256, "rows_bytes": len(counts)}
         modules = (*MODULES, "appliance_backup_trial", "appliance_backup_database")
         script, program = module_program(self._python, modules, [json.dumps(want)])
         given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))
@@ -239,7 +242,10 @@ def local_files(site: Path, state: Path) -> Iterator[LocalFile]:
 
 def _files(top: Path, left_out: Sequence[str]) -> Iterator[LocalFile]:
     count = total = 0
-    for here, folders, names in os.walk(top):
+    faults: list[OSError] = []
+    for here, folders, names in os.walk(top, onerror=faults.append):
+        for name, why in _unread(top, Path(here), folders, faults):
+            yield LocalFile(name, fault=why)
         folders[:] = sorted(one for one in folders if one not in left_out)
         for one in sorted(names):
             path = Path(here) / one
@@ -248,7 +254,7 @@ def _files(top: Path, left_out: Sequence[str]) -> Iterator[LocalFile]:
                 continue
             count += 1
             try:
-                content = read_plain(path, most_bytes=MOST_FILE_BYTES, follow=True)
+                content = _content(top, path)
             except OSError as error:
                 yield LocalFile(name, fault=error.strerror or str(error))
                 continue
@@ -257,3 +263,34 @@ def _files(top: Path, left_out: Sequence[str]) -> Iterator[LocalFile]:
                 yield LocalFile(name, fault="the folder holds more than any site")
                 return
             yield LocalFile(name, content)
+    for name, why in _unread(top, top, (), faults):
+        yield LocalFile(name, fault=why)
+
+
+def _unread(
+    top: Path, here: Path, folders: Sequence[str], faults: list[OSError]
+) -> Iterator[tuple[str, str]]:
+    """Folders below which nothing is read, and why; faults are told once."""
+    while faults:
+        error = faults.pop()
+        if not isinstance(error, FileNotFoundError):
+            name = Path(str(error.filename)).relative_to(top).as_posix()
+            yield name, error.strerror or str(error)
+    for one in sorted(folders):
+        if (here / one).is_symlink():
+            name = (here / one).relative_to(top).as_posix()
+            yield name, "a link to a folder, which is not followed"
+
+
+def _content(top: Path, path: Path) -> bytes:
+    """A file's content; a link of a colleague could lead to the operator's own keys.
+
+    Raises:
+        OSError: it leads out of the folder, cannot be read, or opens backups.
+    """
+    content = read_plain(path, most_bytes=MOST_FILE_BYTES, follow=True)
+    if path.is_symlink() and not path.resolve().is_relative_to(top.resolve()):
+        raise OSError(errno.EPERM, "a link that leads out of the folder, which is not followed")
+    if IDENTITY in content[:_KEY_BYTES]:
+        raise OSError(errno.EPERM, "it is a key that opens backups: keep it off this machine")
+    return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Final
 
 from appliance.adapters.backup.places import FolderPlace, Place
 from appliance.adapters.backup.reader import check_file
@@ -13,6 +14,9 @@ from appliance.errors import NotHealthy, Refused
 from appliance.model.backup.holdings import Held, holdings, sidecar_names
 from appliance.model.backup.names import PARTIAL_SUFFIX, SIDECAR_SUFFIX, SUFFIX, is_backup_id
 from appliance.model.backup.record import MOST_SIDECAR_BYTES, Sidecar
+
+# Of all files beside backups together.
+MOST_BESIDE_BYTES: Final = 64 << 20
 
 
 class BackupStore:
@@ -37,7 +41,12 @@ class BackupStore:
             CommandFailed: the place cannot be read.
         """
         sizes = self.place.sizes()
-        return holdings(sizes, {name: self._beside(name) for name in sidecar_names(sizes)})
+        beside, left = {}, MOST_BESIDE_BYTES
+        # Storage of others may hold thousands of the largest size: the newest are read.
+        for name in reversed(sidecar_names(sizes)):
+            left -= sizes[name]
+            beside[name] = self._beside(name) if left >= 0 else None
+        return holdings(sizes, beside)
 
     def _beside(self, name: str) -> bytes | None:
         try:
@@ -95,7 +104,7 @@ class BackupStore:
                 backup + SUFFIX + PARTIAL_SUFFIX,
                 backup + SIDECAR_SUFFIX + PARTIAL_SUFFIX,
                 # Without the file beside it, it is no backup.
-                *([] if backup + SIDECAR_SUFFIX in sizes else [backup + SUFFIX]),
+                *([backup + SUFFIX] if self._lacks(backup + SIDECAR_SUFFIX) else []),
             )
             if name in sizes
         ]
@@ -103,6 +112,16 @@ class BackupStore:
             with suppress(FileNotFoundError):
                 self.place.remove(name)
         return bool(left)
+
+    def _lacks(self, name: str) -> bool:
+        """Whether there is no such file; a list that is cut off is no evidence."""
+        try:
+            self.place.read(name, most_bytes=1)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return False
 
 
 def store_at(target: str) -> BackupStore:

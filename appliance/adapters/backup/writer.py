@@ -19,7 +19,14 @@ from appliance.adapters.backup.age import Sink, encrypted, fingerprint, require_
 from appliance.adapters.backup.places import Place
 from appliance.adapters.local.state_files import PRIVATE_FILE
 from appliance.errors import ApplianceError, Refused
-from appliance.model.backup.names import MANIFEST, SIDECAR_SUFFIX, SUFFIX, is_part_name, plain_words
+from appliance.model.backup.names import (
+    MANIFEST,
+    SIDECAR_SUFFIX,
+    SNAPSHOT,
+    SUFFIX,
+    is_part_name,
+    plain_words,
+)
 from appliance.model.backup.record import (
     MOST_NAMED,
     Manifest,
@@ -27,8 +34,11 @@ from appliance.model.backup.record import (
     Part,
     Sidecar,
     manifest_text,
+    read_manifest,
     sidecar_text,
 )
+from appliance.model.documents.strict_json import Unreadable
+from appliance.model.support.rules import without_secrets
 
 # Python's own level 9 takes ten times as long for two percent.
 _LEVEL: Final = 1
@@ -93,15 +103,19 @@ class BackupWriter:
         return part
 
     def lacks(self, where: str, what: str, why: str) -> None:
-        """Note what the backup does not hold."""
+        """Note what the backup does not hold; the file beside it says so in plain text."""
         self._lacking += 1
         if self._lacking <= MOST_NAMED:
-            self.missing.append(
-                Missing(plain_words(where, 200), plain_words(what, 200), plain_words(why))
-            )
+            # A program's last words may have a password that it was given.
+            told = without_secrets(plain_words(why))
+            self.missing.append(Missing(plain_words(where, 200), plain_words(what, 200), told))
 
     def finish(self, manifest: Manifest) -> None:
-        """End the archive with its manifest, completed by what was added."""
+        """End the archive with its manifest, completed by what was added.
+
+        Raises:
+            BrokenOff: nobody could read the manifest, so there is no backup.
+        """
         if self._lacking > MOST_NAMED:
             more = f"and {self._lacking - MOST_NAMED} more"
             self.missing.append(Missing("all of it", more, "too many to be named"))
@@ -111,9 +125,22 @@ class BackupWriter:
             manifest, about=about, parts=tuple(self.parts), abandoned=tuple(self._abandoned)
         )
         content = manifest_text(self.manifest).encode()
+        self._require_readable(content)
         member = tarfile.TarInfo(MANIFEST)
         member.size, member.mode, member.mtime = len(content), PRIVATE_FILE, self._moment
         self._archive.addfile(member, io.BytesIO(content))
+
+    def _require_readable(self, content: bytes) -> None:
+        """What nodes sent is in it: whoever restores it has to be able to read it."""
+        try:
+            again = read_manifest(content)
+        except Unreadable as error:
+            raise BrokenOff(f"the backup's own list cannot be read again: {error}") from error
+        if again != self.manifest:
+            raise BrokenOff("the backup's own list reads as another one")
+        snapshot = again.part(SNAPSHOT)
+        if again.etcd is not None and (snapshot is None or snapshot.sha256 != again.etcd.sha256):
+            raise BrokenOff("the backup has not the snapshot of etcd that was examined")
 
 
 @contextmanager

@@ -32,7 +32,8 @@ def releases_of_backups(target: str) -> tuple[frozenset[str], str]:
     try:
         files = sorted(path for path in Path(target).iterdir() if path.name.endswith(SUFFIX))
     except FileNotFoundError:
-        return frozenset(), ""
+        # A share that is not mounted: its backups need images all the same.
+        return frozenset(), f"{target} is not there, so what its backups need is unknown: mount it"
     except OSError as error:
         return frozenset(), f"the backups in {target} cannot be listed: {error.strerror}"
     for path in files:

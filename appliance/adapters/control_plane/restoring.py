@@ -44,15 +44,19 @@ class SshRestoring:
         self._python = python
 
     def look(self, asked: Sequence[Node]) -> Mapping[str, NodeView | str]:
-        """Node -> what a restore is planned by, or why nothing is known."""
-        with ThreadPoolExecutor(9) as pool:
-            return dict(
-                zip((node.name for node in asked), pool.map(self._view, asked), strict=True)
-            )
+        """Node -> what a restore is planned by, or why nothing is known.
 
-    def _view(self, node: Node) -> NodeView | str:
+        Each is also asked whether it reaches an etcd on one of the others.
+        """
+        addresses = [str(node.ip) for node in asked]
+        with ThreadPoolExecutor(9) as pool:
+            views = pool.map(lambda node: self._view(node, addresses), asked)
+            return dict(zip((node.name for node in asked), views, strict=True))
+
+    def _view(self, node: Node, addresses: Sequence[str]) -> NodeView | str:
         try:
-            return read_view(self._ask(node, ["look"]))
+            others = [one for one in addresses if one != str(node.ip)]
+            return read_view(self._ask(node, ["look", *others]))
         except ApplianceError as error:
             return error.message
         except (Unreadable, ValueError, LookupError, TypeError) as error:

@@ -130,7 +130,12 @@ def verify(
         return Verified(sidecar, known)
     observer.note("reading every part")
     with store.place.open(name + SUFFIX) as stream:
-        manifest = check_parts(stream, identities)
+        manifest = check_parts(stream, identities, sidecar.sha256)
+    if manifest.etcd is None:
+        raise NotHealthy(
+            f"{path}: it has no snapshot of etcd, so no cluster can be restored from it",
+            hint="take another one: appliance cluster backup list",
+        )
     if manifest.about != sidecar.about:
         raise NotHealthy(
             f"{path}: the file beside it describes another backup than it holds",
@@ -143,7 +148,9 @@ def verify(
 
 
 def _is_known(connected: SiteSession, sha256: str) -> bool:
-    return any(sha256 in line for record in connected.journal.read() for line in record.why)
+    from appliance.workflows.cluster.backup import known_backups
+
+    return sha256 in known_backups(connected.journal)
 
 
 class _Trial:
@@ -204,7 +211,7 @@ class _Trial:
         node = self._site.vendor_node
         self._observer.note(f"{node.name}: restoring {part.name} in a scratch database")
         rows = self._rows[part.name]
-        tables, count = self._sources.try_dump(node, content, part.size, rows)
+        tables, count = self._sources.try_dump(node, content, part, rows)
         self._told.append(f"{part.name}: restored: {tables} tables, {count} rows")
 
 

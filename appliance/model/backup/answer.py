@@ -8,13 +8,23 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from appliance.model.backup.names import CONTROL_PLANE, SNAPSHOT, is_part_name, kind_of, plain_words
+from appliance.model.backup.names import (
+    CONTROL_PLANE,
+    ETCD,
+    RUNAI,
+    SNAPSHOT,
+    is_part_name,
+    kind_of,
+    plain_words,
+)
 from appliance.model.backup.record import EtcdContent, Missing, Part, PartName, Sha256, Size
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import Line, typed
 
 MOST_LINE_BYTES: Final = 16 << 20
-MOST_NODE_BYTES: Final = 1 << 42
+# What breaks off is filled up to the size that was said: 1 TB of zeros takes an hour.
+MOST_BYTES: Final = {ETCD: 1 << 35, RUNAI: 1 << 38}
+MOST_OTHER_BYTES: Final = 1 << 30
 _MOST_PARTS: Final = 10_000
 
 
@@ -75,8 +85,10 @@ def read_answer(line: bytes, node: str, kinds: Collection[str]) -> NodeAnswer:
             f"{CONTROL_PLANE}/{node}/"
         ):
             raise Unreadable(f"{part.name[:100]!r} is of another node")
-    if sum(part.size for part in found.parts) > MOST_NODE_BYTES:
-        raise Unreadable("its parts are larger than any backup")
+    for kind in kinds:
+        size = sum(part.size for part in found.parts if kind_of(part.name) == kind)
+        if size > MOST_BYTES.get(kind, MOST_OTHER_BYTES):
+            raise Unreadable(f"its parts of {kind} are larger than any of that kind")
     snapshot = next((part for part in found.parts if part.name == SNAPSHOT), None)
     if (found.etcd is None) != (snapshot is None):
         raise Unreadable("a snapshot of etcd and what it holds belong together")

@@ -24,6 +24,8 @@ MOST_MANIFEST_BYTES: Final = 64 << 20
 MOST_PARTS: Final = 50_000
 # Of what is named as missing; the writer counts the rest.
 MOST_NAMED: Final = 300
+# Where something of the control host is missing.
+THIS_MACHINE: Final = "this machine"
 _MOST_MISSING: Final = 2000
 _MOST_NODES: Final = 100
 

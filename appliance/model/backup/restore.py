@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SNAPSHOT
+from appliance.model.backup.restore_identity import CHECK, of_another_cluster
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from appliance.model.backup.record import Manifest
     from appliance.model.site.settings import Node, Site
 
-CHECK: Final = "restore"
 PEER_PORT: Final = 2380
 # etcd allocates two segments of its log, of 64 MB each; the rest is for what comes after.
 EXTRA_BYTES: Final = 256 << 20
@@ -58,6 +58,7 @@ class RestorePlan:
         source: what the data comes from, in words.
         kept: nodes with old data, which is moved aside.
         rejoin: control-plane nodes that have to rejoin afterwards.
+        known: the journal of the site has the file.
         refusals: what must be fixed first.
     """
 
@@ -72,6 +73,7 @@ class RestorePlan:
     source: str = ""
     kept: tuple[str, ...] = ()
     rejoin: tuple[str, ...] = ()
+    known: bool = True
     refusals: tuple[Refusal, ...] = ()
 
     @property
@@ -88,6 +90,11 @@ class RestorePlan:
         """The forecast, in sentences."""
         names = ", ".join(self.members)
         told = [f"goes on with the restore {self.key}"] if self.resumes else []
+        if not self.known:
+            told.append(
+                "the journal of this site does not know the file: whoever has its public keys may "
+                "have made it, and would rule the restored cluster"
+            )
         told += [
             f"restores etcd of {names} from {self.source}",
             f"recovery point: {self.recovery}",
@@ -121,22 +128,36 @@ def _ago(seconds: float) -> str:
     return f"{max(0, seconds):.0f} seconds"
 
 
-def key_of(backup: str, stamp: str, views: Mapping[str, NodeView | str]) -> tuple[str, bool]:
+def key_of(
+    backup: str, stamp: str, views: Mapping[str, NodeView | str], members: Collection[str]
+) -> tuple[str, bool]:
     """The word for a restore, and whether one was begun and did not end.
+
+    One that started every member, and was never ended, is over where no etcd answers any more: the
+    cluster was lost again, and its acts would do nothing.
 
     Args:
         backup: what it is made of, as a word.
         stamp: the time, for a restore that begins now.
         views: node -> what it says of itself.
+        members: the nodes that it restores.
     """
+    seen = {name: view for name, view in views.items() if isinstance(view, NodeView)}
+    lives = any(view.etcd == "cluster" for view in seen.values())
     begun = {
         key
-        for view in views.values()
-        if isinstance(view, NodeView)
+        for view in seen.values()
         for key, acts in view.marks.items()
         if key.startswith(f"{backup}.") and "end" not in acts and _KEY.fullmatch(key)
+        if lives or not _started_all(key, seen, members)
     }
     return (max(begun), True) if begun else (f"{backup}.{stamp}", False)
+
+
+def _started_all(key: str, seen: Mapping[str, NodeView], members: Collection[str]) -> bool:
+    return all(
+        name in seen and {"start", "end"} & set(seen[name].marks.get(key, ())) for name in members
+    )
 
 
 def plan_restore(  # noqa: PLR0913 - what a plan is made of
@@ -165,12 +186,13 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     members = {node.name: f"https://{node.ip}:{PEER_PORT}" for node in nodes}
     # Other members make another cluster: what was begun for these is not gone on with.
     word = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:6]
-    key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views)
+    key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views, members)
     faults = [
         *_of_the_file(site, manifest, tool_version),
         *(() if _is_placed(key, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
         *_left_out(options.without, views),
+        *of_another_cluster(manifest, nodes, views),
     ]
     return RestorePlan(
         key=key,
@@ -200,18 +222,19 @@ def plan_from_survivor(
         stamp: the time as a word.
     """
     node = site.node(options.survivor)
-    key, resumes = key_of(f"survivor-{node.name}", stamp, views)
+    key, resumes = key_of(f"survivor-{node.name}", stamp, views, (node.name,))
     view = views.get(node.name)
     living = () if _is_placed(key, views) else _living(views)
     others = tuple(one.name for one in site.control_plane if one.name != node.name)
-    faults = [*living, *_of_the_nodes([node], views, 0, key), *_left_out(others, views)]
+    another = "take another one that has data of etcd: --survivor NODE"
+    faults = [*living, *_of_the_nodes([node], views, 0, key, another), *_left_out(others, views)]
     if not resumes and isinstance(view, NodeView) and not view.etcd_data:
         faults.append(
             _refusal(
                 node.name,
                 "no data of etcd",
                 "a member's data: it is what is restored",
-                "take a backup instead: appliance cluster restore FILE",
+                "take a backup instead: appliance cluster restore FILE --identity KEY",
             )
         )
     return RestorePlan(
@@ -290,6 +313,16 @@ def _living(views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:
                 "see what is wrong: appliance status; a lost node: appliance node rejoin NODE",
             )
             return
+    seen = [(name, view) for name, view in views.items() if isinstance(view, NodeView)]
+    for name, view in seen:
+        for address in (a for a, answer in view.others.items() if answer == "cluster"):
+            yield _refusal(
+                name,
+                f"it reaches an etcd with a majority on {address}, which holds a cluster",
+                "a lost one: a second cluster beside a living one is not made",
+                f"reach {address} from this machine, by SSH; see: appliance status",
+            )
+            return
 
 
 def _left_out(names: Sequence[str], views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:
@@ -301,18 +334,23 @@ def _left_out(names: Sequence[str], views: Mapping[str, NodeView | str]) -> Iter
                 name,
                 "left out, but it runs with data of etcd",
                 "off, or without data: two of these would be a second cluster",
-                f"power it off until it is wiped: appliance node power off {name} --hard",
+                f"power it off until it is wiped: appliance node power off {name} --hard "
+                "--allow-outage",
             )
 
 
 def _of_the_nodes(
-    nodes: Sequence[Node], views: Mapping[str, NodeView | str], size: int, key: str
+    nodes: Sequence[Node],
+    views: Mapping[str, NodeView | str],
+    size: int,
+    key: str,
+    another: str = "leave it out and rejoin it later: --without {name}",
 ) -> Iterator[Refusal]:
     if not nodes:
         yield _refusal("site", "no control-plane node left", "one at least", "leave out fewer")
     for node in nodes:
         view = views.get(node.name, f"{node.name}: it was not asked")
-        again = f"repair it, or leave it out and rejoin it later: --without {node.name}"
+        again = f"repair it, or {another.format(name=node.name)}"
         if isinstance(view, str):
             yield _refusal(node.name, view, "an answer", again)
             continue

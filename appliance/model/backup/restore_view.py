@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from appliance.model.documents.typed_json import Line, typed
 
+Answer = Literal["cluster", "empty", "silent"]
 Acts = Annotated[tuple[Line, ...], Field(max_length=20)]
 
 
@@ -25,6 +26,9 @@ class NodeView:
         joined: the kubelet has its kubeconfig.
         etcd: ``cluster``: it answers, with a majority, and holds one; ``empty``: it holds none.
         free_bytes: where etcd's data lies.
+        others: address of another control-plane node -> the same of its etcd, as this one reaches
+            it.
+        account_key: sha256 of the public key that service accounts are known by; empty: none.
     """
 
     marks: Annotated[dict[Line, Acts], Field(max_length=100)]
@@ -33,8 +37,10 @@ class NodeView:
     authorities: bool
     member: Annotated[dict[Line, Line], Field(max_length=4)]
     joined: bool
-    etcd: Literal["cluster", "empty", "silent"]
+    etcd: Answer
     free_bytes: Annotated[int, Field(ge=0, le=1 << 62)]
+    others: Annotated[dict[Line, Answer], Field(max_length=20)] = field(default_factory=dict)
+    account_key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
 
 
 def read_view(document: dict[str, Any]) -> NodeView:

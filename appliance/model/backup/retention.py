@@ -1,8 +1,13 @@
-"""Which backups may go: never the newest whole one, and never one that is not this site's."""
+"""Which backups may go: never the newest whole one, and never one that is not this site's.
+
+Two sites of one name may share a place, so a name is no evidence: the site's journal is. A site
+whose databases cannot be dumped for weeks makes backups without them: the last one that has them
+stays, however old it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,22 +24,48 @@ class Keep:
     days: int
 
 
-def superseded(held: Sequence[Held], site: str, keep: Keep, now: float) -> tuple[Held, ...]:
+def superseded(
+    held: Sequence[Held], site: str, keep: Keep, now: float, known: Collection[str]
+) -> tuple[Held, ...]:
     """The whole backups of a site that are neither young nor among the newest, oldest first.
 
-    One that is damaged or interrupted is not counted, and does not go.
+    One that is damaged or interrupted is not counted, and does not go. The newest one of each kind
+    of parts stays, and so does the newest one of those that lack least.
 
     Args:
         held: what a place holds.
         site: the name of the site.
         keep: what stays; a count below 1 is 1.
         now: seconds since 1970.
+        known: sha256 of the backups that the journal of the site has.
     """
-    ours = sorted(
-        (one for one in held if _is_ours(one, site)), key=lambda one: (one.moment, one.id)
+    ours = [one for one in held if _is_ours(one, site) and _sha256(one) in known]
+    ours.sort(key=lambda one: (one.moment, one.id))
+    beyond, stays = ours[: -max(keep.count, 1)], _last_of_their_kind(ours)
+    return tuple(
+        one for one in beyond if one.id not in stays and now - one.moment > keep.days * DAY_SECONDS
     )
-    beyond = ours[: -max(keep.count, 1)]
-    return tuple(one for one in beyond if now - one.moment > keep.days * DAY_SECONDS)
+
+
+def strangers(held: Sequence[Held], site: str, known: Collection[str]) -> tuple[Held, ...]:
+    """Whole backups of a site's name that its journal does not know: nothing removes them."""
+    return tuple(one for one in held if _is_ours(one, site) and _sha256(one) not in known)
+
+
+def _last_of_their_kind(ours: Sequence[Held]) -> set[str]:
+    """Ids of what stays although it is old, of backups from the oldest to the newest."""
+    last: dict[str, str] = {}
+    least = min((len(one.sidecar.about.missing) for one in ours if one.sidecar), default=0)
+    for one in ours:
+        if one.sidecar is not None:
+            last.update(dict.fromkeys(one.sidecar.about.kinds, one.id))
+            if len(one.sidecar.about.missing) == least:
+                last["whole"] = one.id
+    return set(last.values())
+
+
+def _sha256(one: Held) -> str:
+    return one.sidecar.sha256 if one.sidecar else ""
 
 
 def newest_whole(held: Sequence[Held], site: str) -> Held | None:

@@ -8,24 +8,27 @@ it left, by the name that it wrote down before. What must not be here: what is i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, StepNotVerified
-from appliance.model.backup.freshness import NEWEST
+from appliance.model.backup.freshness import NEWEST, newest_of
 from appliance.model.backup.names import backup_id, is_backup_id
 from appliance.model.backup.record import About, Manifest, Sidecar, sidecar_text
-from appliance.model.backup.retention import Keep, superseded
+from appliance.model.backup.retention import Keep, strangers, superseded
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.workflows.cluster.backups.gathering import asked_of, gather
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
+    from appliance.model.backup.holdings import Held
     from appliance.model.site.settings import Site
     from appliance.model.state.journal import Run
+    from appliance.workflows.session.ports import JournalPort
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "cluster backup create"
@@ -33,6 +36,8 @@ STEP: Final = "backup"
 KEPT: Final = "backup kept"
 # On this machine: the name of a backup that is being written.
 UNFINISHED: Final = "backups/unfinished.json"
+# As it is written into the journal.
+_SHA256: Final = re.compile(r"\bsha256 ([0-9a-f]{64})\b")
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ def create_backup(
             sidecar = _write(request, session)
         with recorder.run_step(KEPT, names, (_told(sidecar, session),)):
             _keep_word(session, sidecar)
-            _retire(request, session, course)
+            _retire(request, session, sidecar, course)
     took = session.clock.monotonic() - began
     return BackupResult(planned, sidecar, tuple(course.removed), tuple(course.stayed), took)
 
@@ -122,8 +127,39 @@ def _planned(request: BackupRequest, session: Session) -> tuple[str, ...]:
         lines.append("only one key opens it: add an escrow key to backup: recipients")
     now = session.clock.now()
     # One more will be whole by then.
-    going = superseded(session.backup_store.held(), site.name, _one_less(keep), now)
-    return (*lines, *(f"removed once it is whole: {one.id}" for one in going))
+    held, known = session.backup_store.held(), known_backups(session.journal)
+    going = superseded(held, site.name, _one_less(keep), now, known)
+    others = strangers(held, site.name, known)
+    return (
+        *lines,
+        *_gone(site, session, held),
+        *(f"removed once it is whole: {one.id}" for one in going),
+        *([_stay(others)] if others else []),
+    )
+
+
+def _gone(site: Site, session: Session, held: Sequence[Held]) -> tuple[str, ...]:
+    """A folder whose share is not mounted is empty, and on the disk of this machine."""
+    try:
+        newest = newest_of(session.documents.read(NEWEST)).sidecar
+        place = json.loads(session.documents.read(NEWEST) or "{}").get("to")
+    except (ApplianceError, Unreadable, ValueError, AttributeError):
+        return ()
+    told = session.backup_store.told
+    if newest is None or newest.about.site != site.name or place != told:
+        return ()
+    if any(one.id == newest.about.id for one in held):
+        return ()
+    line = f"the newest backup, {newest.about.id}, is not in {told} any more: is that mounted?"
+    session.observer.note(line)
+    return (line,)
+
+
+def _stay(others: Sequence[Held]) -> str:
+    return (
+        f"{len(others)} backups of this name stay, because the journal of this site does not know "
+        f"them; the newest is {others[-1].id}"
+    )
 
 
 def _one_less(keep: Keep) -> Keep:
@@ -204,11 +240,17 @@ def _keep_word(session: Session, sidecar: Sidecar) -> None:
         session.observer.note(f"other machines do not know of this backup: {error.message}")
 
 
-def _retire(request: BackupRequest, session: Session, course: _Course) -> None:
+def known_backups(journal: JournalPort) -> frozenset[str]:
+    """The sha256 of each backup that the journal of a site has."""
+    told = (line for record in journal.read() if record.command == COMMAND for line in record.why)
+    return frozenset(found for line in told for found in _SHA256.findall(line))
+
+
+def _retire(request: BackupRequest, session: Session, new: Sidecar, course: _Course) -> None:
     """Remove superseded ones; each only as long as it is whole and this site's."""
-    store = session.backup_store
-    site = request.site.name
-    for one in superseded(store.held(), site, request.keep, session.clock.now()):
+    store, site, now = session.backup_store, request.site.name, session.clock.now()
+    known = {*known_backups(session.journal), new.sha256}
+    for one in superseded(store.held(), site, request.keep, now, known):
         try:
             store.remove(one.id, site)
             course.removed.append(one.id)

@@ -28,6 +28,7 @@ from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.maintenance import timestamp
+from appliance.workflows.cluster.backup import known_backups
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
@@ -104,7 +105,7 @@ def cluster_restore(
         NodeUnreachable: a node does not answer any more; nothing was changed.
         PlaybookFailed: an act failed on a node; the same command goes on there.
         ClusterError: a node did not take the snapshot; the same command goes on.
-        StepNotVerified: the API does not answer, or a node is not Ready.
+        StepNotVerified: the API does not answer, or a control-plane node is not Ready.
     """
     plan = _planned(request, session, ports)
     if request.dry_run:
@@ -127,7 +128,7 @@ def _planned(request: RestoreRequest, session: Session, ports: RestoreSources) -
     if ports.backup is None:
         return plan_from_survivor(site, views, options, stamp)
     manifest = ports.backup.manifest
-    return plan_restore(
+    found = plan_restore(
         site,
         manifest,
         views,
@@ -136,6 +137,7 @@ def _planned(request: RestoreRequest, session: Session, ports: RestoreSources) -
         now=(now, stamp),
         created=id_moment(manifest.about.id) or now,
     )
+    return replace(found, known=ports.backup.sha256 in known_backups(session.journal))
 
 
 class _Run:
@@ -200,12 +202,16 @@ class _Run:
         facts = {name: look.node_facts[name] for name in expected if name in look.node_facts}
         while True:
             cluster = self._session.cluster.read(facts)
-            fault = _fault(cluster, expected)
+            over = patience.is_over()
+            # A worker that stays away for another reason must not keep the restore from its end.
+            needed = self._names if over else expected
+            fault = _fault(cluster, needed)
             if not fault:
                 assert isinstance(cluster, Cluster)  # noqa: S101  (else there is a fault)
                 known = {*expected, *self._plan.rejoin}
-                return tuple(sorted(name for name in cluster.nodes if name not in known))
-            if patience.is_over():
+                gone = {name for name in cluster.nodes if name not in known}
+                return tuple(sorted(gone.union(_late(cluster, expected))))
+            if over:
                 raise StepNotVerified(
                     f"etcd was restored, but {fault}",
                     hint=f"see what is wrong: appliance status; then {AGAIN}",
@@ -217,5 +223,9 @@ class _Run:
 def _fault(cluster: object, expected: tuple[str, ...]) -> str:
     if not isinstance(cluster, Cluster):
         return "no API server answers"
-    late = [name for name in expected if name not in cluster.nodes or not cluster.nodes[name].ready]
+    late = _late(cluster, expected)
     return f"not Ready: {', '.join(late)}" if late else ""
+
+
+def _late(cluster: Cluster, expected: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(n for n in expected if n not in cluster.nodes or not cluster.nodes[n].ready)

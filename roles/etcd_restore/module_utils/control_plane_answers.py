@@ -1,11 +1,21 @@
-"""Whether etcd and the API server of this node answer. Python 3.8, standard library."""
+"""Whether etcd and the API server of this node run and answer. Python 3.8, standard library."""
 
 from __future__ import annotations
 
 import http.client
 import ssl
 
+PEER = "--initial-advertise-peer-urls="
 ETCD_HEALTH_PORT, API_PORT = 2381, 6443
+
+
+def is_started_by(flags, given):
+    """Return whether a program with these flags is one that a manifest with those ones started.
+
+    An etcd that advertises the same peer is the same member, whatever else was edited since.
+    """
+    peers = {flag for flag in flags if flag.startswith(PEER)}
+    return sorted(flags) == sorted(given) or bool(peers & set(given))
 
 
 def etcd_is_away():

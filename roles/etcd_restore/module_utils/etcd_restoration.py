@@ -33,12 +33,18 @@ SCHEMA = 1
 MARK, SNAPSHOT, STOPPED, PROGRAMS = "mark.json", "snapshot.db", "manifests", "programs"
 # What api_watchers writes here; it stays as a record, like the mark.
 WATCHERS = "watchers.json"
-COPY = "copy"
+# The data of a survivor, and what the scratch etcd over it says.
+COPY, COPY_LOG = "copy", "copy.log"
 # etcd allocates two segments of its log, of 64 MB each.
 EXTRA_BYTES = 256 << 20
 MB = 1000 * 1000
 # In the order in which they stop; they start in the other one.
 PODS = ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd")
+# What a write that was killed leaves.
+HALF = tuple(".%s.yaml.new" % name for name in PODS)
+HALF_MARKS = (MARK + ".new", ".mark.json.new", ".watchers.json.new")
+BROUGHT = (SNAPSHOT, SNAPSHOT + ".part", COPY_LOG, *HALF_MARKS)
+OURS = (MARK, WATCHERS, STOPPED, PROGRAMS, COPY, *BROUGHT)
 KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}\Z")
 FLAG = re.compile(r'^\s*- "?(--[^"]+?)"?\s*$', re.MULTILINE)
 IMAGE = re.compile(r"^\s*image:\s*[\"']?([^\s\"']+)", re.MULTILINE)
@@ -144,11 +150,10 @@ class Restoration:
         return "" if not running else ", ".join(running)
 
     def _processes(self, name):
-        """Return the processes that a manifest started: with exactly its flags."""
         manifest = self.folder / STOPPED / (name + ".yaml")
         if not manifest.exists():
             manifest = self._manifests / (name + ".yaml")
-        flags = sorted(FLAG.findall(manifest.read_text())) if manifest.exists() else None
+        flags = FLAG.findall(manifest.read_text()) if manifest.exists() else []
         found = []
         for entry in PROC.glob("[0-9]*"):
             try:
@@ -156,7 +161,8 @@ class Restoration:
             except OSError:
                 continue
             program, *given = words.rstrip("\0").split("\0")
-            if program.rpartition("/")[2] == name and sorted(given) == flags:
+            is_its = control_plane_answers.is_started_by(flags, given)
+            if is_its and program.rpartition("/")[2] == name:
                 found.append(int(entry.name))
         return found
 
@@ -364,11 +370,9 @@ class Restoration:
         if others:
             self._end_others()
         left = self.folder / STOPPED
-        if left.is_dir() and any(left.iterdir()):
+        if left.is_dir() and any(entry.name not in HALF for entry in left.iterdir()):
             raise RestorationError("%s still holds manifests: nothing was removed" % left)
-        strange = {entry.name for entry in self.folder.iterdir()} - {
-            *(MARK, MARK + ".new", WATCHERS, SNAPSHOT, SNAPSHOT + ".part", STOPPED, PROGRAMS)
-        }
+        strange = {entry.name for entry in self.folder.iterdir()} - set(OURS)
         if strange:
             raise RestorationError(
                 "%s holds what no restore writes (%s): move it away, then run again"
@@ -379,16 +383,13 @@ class Restoration:
         return True
 
     def _remove_brought(self):
-        left = self.folder / STOPPED
-        for name in (SNAPSHOT, SNAPSHOT + ".part"):
+        for name in BROUGHT:
             (self.folder / name).unlink(missing_ok=True)
-        programs = self.folder / PROGRAMS
-        if programs.is_dir():
-            for name in etcd_image_programs.NAMES:
-                (programs / name).unlink(missing_ok=True)
-            programs.rmdir()
-        if left.is_dir():
-            left.rmdir()
+        if (self.folder / COPY).is_dir():
+            shutil.rmtree(str(self.folder / COPY))
+        names = etcd_image_programs.NAMES
+        restored_files.remove(self.folder / PROGRAMS, (*names, *(name + ".new" for name in names)))
+        restored_files.remove(self.folder / STOPPED, HALF)
 
     def _end_others(self):
         """End restores that this one took over; each of them has a snapshot here, in plain."""

@@ -29,6 +29,14 @@ def move(source, target):
     source.unlink()
 
 
+def remove(folder, names):
+    """Remove these files of a folder, and then the folder; one that holds more stays."""
+    if folder.is_dir():
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
+
+
 def sha256(path):
     """Return the sha256 of a file in hexadecimal.
 

@@ -62,6 +62,7 @@ class FakeSources:
         without_etcd: names of nodes whose etcd gives no snapshot.
         breaks: (node, kind) -> how many parts come before the connection breaks.
         on_ask: called before a node is asked.
+        before_etcd: names of parts that a node sends before the snapshot of etcd.
     """
 
     away: set[str] = field(default_factory=set)
@@ -69,6 +70,7 @@ class FakeSources:
     breaks: dict[tuple[str, str], int] = field(default_factory=dict)
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     on_ask: Callable[[], None] = lambda: None
+    before_etcd: tuple[str, ...] = ()
 
     def local(self) -> Iterator[LocalFile]:
         yield LocalFile("site/hosts.yml", b"all: {}")
@@ -100,7 +102,9 @@ class FakeSources:
             why = Missing(node.name, "etcd", "etcd on this node does not report itself as healthy")
             return FakeStream(NodeAnswer((), (why,)))
         snapshot = Part("etcd/snapshot.db", SHA256, len(SNAPSHOT), node.name)
-        return FakeStream(NodeAnswer((snapshot,), (), ETCD), [SNAPSHOT], breaks)
+        more = [part(name, b"more", node.name) for name in self.before_etcd]
+        parts = (*(one for one, _ in more), snapshot)
+        return FakeStream(NodeAnswer(parts, (), ETCD), [*(c for _, c in more), SNAPSHOT], breaks)
 
 
 def has_a_place(rack: Any) -> None:

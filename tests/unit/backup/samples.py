@@ -34,8 +34,10 @@ def about(name: str = NAME, site: str = "rack7", **changes: Any) -> About:
     return About(**{**given, **changes})
 
 
-def sidecar(name: str = NAME, site: str = "rack7", size: int = 10) -> Sidecar:
-    return Sidecar(about(name, site), size, "1" * 64)
+def sidecar(
+    name: str = NAME, site: str = "rack7", size: int = 10, sha256: str = "1" * 64, **more: Any
+) -> Sidecar:
+    return Sidecar(about(name, site, **more), size, sha256)
 
 
 def key(folder: Path) -> tuple[Path, str]:

@@ -21,8 +21,8 @@ from appliance.adapters.backup.places import FolderPlace, Place
 from appliance.adapters.backup.reader import check_file, check_parts, read_parts
 from appliance.adapters.backup.writer import BackupWriter, BrokenOff, new_backup
 from appliance.errors import ApplianceError, CommandFailed, ConfigError, NotHealthy, Refused
-from appliance.model.backup.record import Part
-from tests.unit.backup.samples import CONTENT, MOMENT, NAME, finish, key, write
+from appliance.model.backup.record import Manifest, Part
+from tests.unit.backup.samples import CONTENT, MOMENT, NAME, about, finish, key, write
 
 FILE = f"{NAME}.backup"
 
@@ -102,6 +102,18 @@ def test_without_one_of_its_files_it_is_refused(tmp_path: Path, place: Path, los
     (place / lost).unlink()
     with pytest.raises(NotHealthy, match=r"interrupted|No such file"):
         check_file(FolderPlace(place), NAME)
+
+
+def test_the_file_beside_a_backup_has_no_secret_of_a_program(tmp_path: Path, place: Path) -> None:
+    _, recipient = key(tmp_path)
+    with new_backup(FolderPlace(place), NAME, [recipient], MOMENT) as writer:
+        writer.put("etcd/snapshot.db", CONTENT["etcd/snapshot.db"])
+        writer.lacks("w1", "runai", "helm: postgresql.password=CANARY1 is refused by the server")
+        writer.lacks("w1", "runai", "psql: postgresql://admin:CANARY2@db:5432/backend: no route")
+        finish(writer)
+    beside = (place / f"{FILE}.json").read_text()
+    assert "CANARY" not in beside
+    assert "is refused by the server" in beside
 
 
 def test_every_recipient_opens_it(tmp_path: Path, place: Path) -> None:
@@ -326,6 +338,22 @@ def test_another_file_than_the_one_that_was_checked_is_refused(tmp_path: Path, p
     ):
         read_parts(stream, read_identities(path), manifest, lambda part, _: taken.append(part.name))
     assert taken == ["etcd/snapshot.db"]
+
+
+def test_a_list_that_nobody_could_read_again_makes_no_backup(tmp_path: Path, place: Path) -> None:
+    _, recipient = key(tmp_path)
+    manifest = Manifest(
+        about(), "api.appliance.example:6443", (), None, {f"v{n}": "1" for n in range(201)}
+    )
+
+    def written() -> None:
+        with new_backup(FolderPlace(place), NAME, [recipient], MOMENT) as writer:
+            writer.put("site/hosts.yml", b"all: {}")
+            writer.finish(manifest)
+
+    with pytest.raises(BrokenOff, match="cannot be read again"):
+        written()
+    assert list(place.iterdir()) == []
 
 
 def test_a_writer_that_was_not_finished_is_a_fault(tmp_path: Path, place: Path) -> None:

@@ -126,6 +126,15 @@ def test_another_node_gives_the_snapshot(bench: Bench, breaks: bool) -> None:
     assert len(manifest.abandoned) == int(breaks)
 
 
+def test_a_node_that_sends_more_and_then_breaks_off_gave_no_snapshot(bench: Bench) -> None:
+    bench.sources.before_etcd = ("etcd/more",)
+    for name in ("cp1", "cp2", "cp3"):
+        bench.sources.breaks[name, "etcd"] = 1
+    with pytest.raises(ClusterError, match="no control-plane node gave a snapshot"):
+        bench.create()
+    assert bench.names() == []
+
+
 def test_without_a_snapshot_there_is_no_backup(bench: Bench) -> None:
     bench.sources.without_etcd = {"cp1", "cp2"}
     bench.sources.away = {"cp3"}
@@ -165,6 +174,59 @@ def test_superseded_ones_go_once_the_new_one_is_whole(bench: Bench) -> None:
     kept = sorted(f"{name}.backup{more}" for name in names[-2:] for more in ("", ".json"))
     assert bench.names() == kept
     assert done.removed == (names[1],)
+
+
+def test_a_place_that_lost_the_newest_may_not_be_mounted(bench: Bench) -> None:
+    first = bench.create().sidecar
+    assert first is not None
+    bench.clock.time += 3600
+    assert not any("mounted" in line for line in bench.create(dry_run=True).planned)
+    for path in bench.folder.iterdir():
+        path.unlink()
+    line = f"the newest backup, {first.about.id}, is not in {bench.folder} any more: is that"
+    assert any(line in one for one in bench.create(dry_run=True).planned)
+    assert any(line in str(words) for _, *words in bench.observer.said)
+
+
+def test_a_whole_backup_is_no_rest_of_a_run_although_the_list_is_cut_off(bench: Bench) -> None:
+    class Cut(FolderPlace):
+        def sizes(self) -> dict[str, int]:
+            return {n: s for n, s in super().sizes().items() if not n.endswith(".json")}
+
+    made = bench.create().sidecar
+    assert made is not None
+    assert not BackupStore(Cut(bench.folder)).remove_unfinished(made.about.id)
+    assert len(bench.names()) == 2
+
+
+def test_thousands_of_large_files_beside_backups_are_not_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest are read; what is not read is damaged, so it does not go."""
+    for _ in range(3):
+        bench.create()
+        bench.clock.time += 60
+    size = max(path.stat().st_size for path in bench.folder.glob("*.json"))
+    monkeypatch.setattr("appliance.adapters.backup.store.MOST_BESIDE_BYTES", size + 1)
+    held = BackupStore(FolderPlace(bench.folder)).held()
+    assert [one.state for one in held] == ["damaged", "damaged", "whole"]
+
+
+def test_those_of_another_site_of_the_same_name_stay(bench: Bench) -> None:
+    """Two racks of one name share a place; each has a journal of its own."""
+    bench.keep = Keep(1, 1)
+    theirs = bench.create().sidecar
+    bench.clock.time += 3600
+    bench.journal, bench.documents = FakeJournal(), FakeDocuments()
+    first = bench.create().sidecar
+    bench.clock.time += 5 * 86_400
+    planned = bench.create(dry_run=True).planned
+    second = bench.create()
+    assert theirs is not None
+    assert first is not None
+    assert second.removed == (first.about.id,)
+    assert f"{theirs.about.id}.backup" in bench.names()
+    assert any("1 backups of this name stay" in line for line in planned)
 
 
 def test_one_that_was_changed_is_not_removed(bench: Bench) -> None:

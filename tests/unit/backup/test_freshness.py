@@ -11,7 +11,7 @@ import pytest
 from appliance.errors import NodeUnreachable, PreflightFailed
 from appliance.model.backup.freshness import NEWEST, Newest, newest_of, staleness
 from appliance.model.backup.names import backup_id
-from appliance.model.backup.record import sidecar_text
+from appliance.model.backup.record import Missing, sidecar_text
 from appliance.model.checks.health.backups import backup
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.site.recovery.backup_settings import Backup
@@ -29,8 +29,8 @@ WANTED = Backup(recipients=KEYS, to="/mnt/backups", fresh_hours=26)
 NOW = 1_700_000_000.0
 
 
-def text(hours: float, site: str = "rack") -> str:
-    return sidecar_text(sidecar(backup_id(site, NOW - hours * 3600), site))
+def text(hours: float, site: str = "rack", **more: Any) -> str:
+    return sidecar_text(sidecar(backup_id(site, NOW - hours * 3600), site, **more))
 
 
 CASES: dict[str, tuple[str | None, str]] = {
@@ -107,3 +107,11 @@ def test_health_warns_of_an_old_one_and_of_a_single_key() -> None:
     assert "50 hours old" in old
     (single,) = _findings(newest_of(text(1)), WANTED.model_copy(update={"recipients": KEYS[:1]}))
     assert "only one key" in single
+
+
+def test_health_warns_of_what_nodes_did_not_give() -> None:
+    known = Missing("this machine", "site/link", "a link to a folder, which is not followed")
+    assert _findings(newest_of(text(1, missing=(known,)))) == []
+    away = Missing("cp3", "runai", "there is no answer")
+    (lacks,) = _findings(newest_of(text(1, missing=(known, away, away))))
+    assert "the newest backup lacks runai of cp3: there is no answer, and 1 more" in lacks

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from appliance.model.backup.holdings import Held, holdings, sidecar_names
 from appliance.model.backup.names import backup_id
-from appliance.model.backup.record import sidecar_text
+from appliance.model.backup.record import Missing, sidecar_text
 from appliance.model.backup.retention import DAY_SECONDS, Keep, newest_whole, superseded
 from tests.unit.backup.samples import MOMENT, NAME, sidecar
 
@@ -80,9 +82,17 @@ def test_only_files_beside_backups_are_read() -> None:
     assert sidecar_names(sizes) == (f"{NAME}.backup.json", f"{OTHER}.backup.json")
 
 
-def _held(day: int, state: str = "whole", site: str = "rack7") -> Held:
+def _held(day: int, state: str = "whole", site: str = "rack7", **more: Any) -> Held:
     name = backup_id(site, MOMENT + day * DAY_SECONDS)
-    return Held(name, state, 10, sidecar(name, site))  # type: ignore[arg-type]
+    return Held(name, state, 10, sidecar(name, site, **more))  # type: ignore[arg-type]
+
+
+ALL = ("etcd", "runai")
+STRANGE = {"sha256": "9" * 64}
+
+
+def _lacks(number: int) -> tuple[Missing, ...]:
+    return tuple(Missing("cp1", f"part {one}", "no answer") for one in range(number))
 
 
 NOW = MOMENT + 10 * DAY_SECONDS
@@ -102,12 +112,32 @@ RETENTION: dict[str, tuple[list[Held], Keep, list[int]]] = {
         [0],
     ),
     "nothing": ([], Keep(1, 0), []),
+    "another site of the same name neither counts nor goes": (
+        [_held(0), _held(1), _held(2, **STRANGE), _held(3, **STRANGE)],
+        Keep(1, 0),
+        [0],
+    ),
+    "the last one of a kind stays": (
+        [_held(d, kinds=ALL) for d in (0, 1)] + [_held(d, kinds=("etcd",)) for d in (2, 3, 4)],
+        Keep(1, 0),
+        [0, 2, 3],
+    ),
+    "the last one that lacks nothing stays": (
+        [_held(0), _held(1), *(_held(d, missing=_lacks(2)) for d in (2, 3, 4))],
+        Keep(1, 0),
+        [0, 2, 3],
+    ),
+    "where each one lacks something, the newest that lacks least stays": (
+        [_held(d, missing=_lacks(1 + d // 2)) for d in range(4)],
+        Keep(1, 0),
+        [0, 2],
+    ),
 }
 
 
 def test_what_may_go() -> None:
     for case, (held, keep, days) in RETENTION.items():
-        found = [one.id for one in superseded(held, "rack7", keep, NOW)]
+        found = [one.id for one in superseded(held, "rack7", keep, NOW, {"1" * 64})]
         assert found == [_held(day).id for day in days], case
 
 

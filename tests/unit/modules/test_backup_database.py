@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tests.unit.modules.loading import load, load_utils
 
 load("runai_saved_state", role="runai_upgrade")
 trials = load_utils("appliance_backup_database")
+trial_file = trials.appliance_backup_trial
 OURS, OTHER = "appliance_verify_0123456789abcdef", "backend"
 
 
@@ -59,6 +62,21 @@ def test_the_rows_are_compared_and_the_database_goes(dump: Path) -> None:
     server = FakeServer(ROWS, left=(OURS,))
     assert trials.trial(server, dump, ROWS) == {"tables": 2, "rows": 3}
     assert server.databases == {OTHER}
+
+
+def test_a_database_of_a_name_like_ours_stays_and_is_no_hindrance(dump: Path) -> None:
+    server = FakeServer(ROWS, left=(OURS, "appliance_verify_notes"))
+    assert trials.trial(server, dump, ROWS) == {"tables": 2, "rows": 3}
+    assert server.databases == {OTHER, "appliance_verify_notes"}
+
+
+def test_a_dump_with_another_sha256_runs_nowhere(tmp_path: Path) -> None:
+    path, content = tmp_path / "dump.sql", b"-- dump"
+    with pytest.raises(OSError, match="its sha256 is another"):
+        trial_file.receive(path, len(content), io.BytesIO(content), "0" * 64)
+    path.unlink()
+    trial_file.receive(path, len(content), io.BytesIO(content), hashlib.sha256(content).hexdigest())
+    assert path.read_bytes() == content
 
 
 def test_other_rows_are_told_and_the_database_goes(dump: Path) -> None:

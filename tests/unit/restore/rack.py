@@ -140,6 +140,8 @@ class FakeRestoring:
 class FakeBackup:
     """A backup with etcd's snapshot alone."""
 
+    sha256 = "c0" * 32
+
     def __init__(self, manifest: Manifest = MANIFEST) -> None:
         self.manifest = manifest
 

@@ -192,6 +192,20 @@ def test_data_of_an_etcd_that_runs_is_not_touched(root: Path) -> None:
         one.place(MEMBER, SHA)
 
 
+def test_an_etcd_that_was_started_before_its_manifest_was_edited_runs(root: Path) -> None:
+    peer = "--initial-advertise-peer-urls=https://198.51.100.11:2380"
+    manifest = root / "etc/kubernetes/manifests/etcd.yaml"
+    manifest.write_text(f"    - etcd\n    - {peer}\n    - --force-new-cluster\n    image: x:1\n")
+    for number, flags in ((17, peer), (18, peer.replace("11:", "12:"))):
+        process = root / f"proc/{number}"
+        process.mkdir(parents=True)
+        (process / "cmdline").write_bytes(f"etcd\0{flags}\0".encode())
+    one = acts.Restoration(KEY, root=root, seconds=0)
+    assert one._processes("etcd") == [17]
+    with pytest.raises(acts.RestorationError, match="etcd: still runs"):
+        one.stop()
+
+
 def test_a_later_restore_takes_over_what_an_earlier_one_stopped(root: Path) -> None:
     before = everything(root)
     earlier = acts.Restoration("earlier", root=root, seconds=5)
@@ -199,6 +213,20 @@ def test_a_later_restore_takes_over_what_an_earlier_one_stopped(root: Path) -> N
     (earlier.folder / "snapshot.db").write_bytes(SNAPSHOT)
     all_acts(root)
     assert everything(root) == as_restored(before)
+    assert {path.name for path in earlier.folder.iterdir()} == {"mark.json"}
+
+
+def test_what_a_salvage_that_failed_left_does_not_hold_up_a_later_restore(root: Path) -> None:
+    """The survivor's data was broken, and the run was killed here and there: a backup is next."""
+    earlier = acts.Restoration("survivor-cp1.20260301T000000Z", root=root, seconds=5)
+    earlier.stop()
+    (earlier.folder / "copy/member").mkdir(parents=True)
+    (earlier.folder / "copy/member/db").write_bytes(OLD)
+    (earlier.folder / "programs").mkdir()
+    half = ("copy.log", "programs/etcd", "programs/etcdutl.new", ".mark.json.new")
+    for name in (*half, "snapshot.db.part", "manifests/.etcd.yaml.new"):
+        (earlier.folder / name).write_bytes(b"half")
+    all_acts(root)
     assert {path.name for path in earlier.folder.iterdir()} == {"mark.json"}
 
 

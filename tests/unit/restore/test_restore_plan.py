@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.backup.record import Manifest
+from appliance.model.backup.record import Manifest, Part
 from appliance.model.backup.restore import (
     RestoreOptions,
     RestorePlan,
@@ -154,6 +154,35 @@ def test_a_restore_that_was_begun_with_other_members_is_begun_again() -> None:
     assert (found.key == KEY, found.resumes, found.refusals) == (False, False, ())
 
 
+STARTED = ("place", "start", "stop")
+
+
+@pytest.mark.parametrize(
+    ("acts", "etcd", "resumes"),
+    [
+        (dict.fromkeys(ALL, STARTED), {}, False),
+        ({"cp1": (*STARTED, "end"), "cp2": STARTED, "cp3": STARTED}, {}, False),
+        (dict.fromkeys(ALL, STARTED), {"cp2": "cluster"}, True),
+        ({"cp1": STARTED, "cp2": STARTED, "cp3": ("stop",)}, {}, True),
+    ],
+)
+def test_a_cluster_that_is_lost_again_is_restored_again(
+    acts: dict[str, tuple[str, ...]], etcd: dict[str, str], resumes: bool
+) -> None:
+    """The first restore was never ended, as a worker stayed away; its acts would do nothing."""
+    views = etcd_of({n: replace(ALL[n], marks={KEY: one}) for n, one in acts.items()}, **etcd)
+    found = plan(views)
+    assert (found.resumes, found.key == KEY, found.refusals) == (resumes, resumes, ())
+
+
+def test_a_survivor_that_is_lost_again_is_restored_again() -> None:
+    key = "survivor-cp2.20260301T100000Z"
+    views: dict[str, Any] = {"cp1": "x", "cp2": view("cp2", marks={key: STARTED}), "cp3": "x"}
+    survivor = RestoreOptions(survivor="cp2")
+    found = plan_from_survivor(samples.site(3, 1), views, survivor, NOW[1])
+    assert (found.resumes, found.key == key, found.refusals) == (False, False, ())
+
+
 @pytest.mark.parametrize("acts", [("stop", "place", "start", "end")])
 def test_a_restore_that_ended_is_not_gone_on_with(acts: tuple[str, ...]) -> None:
     found = plan(marked("cp1", *acts))
@@ -183,6 +212,47 @@ def test_a_survivor_without_data_or_with_a_majority_is_none(
     options = RestoreOptions(survivor="cp2")
     found = plan_from_survivor(samples.site(3, 1), views, options, NOW[1])
     assert refused(found) == [("cp2", seen)]
+
+
+@pytest.mark.parametrize(
+    ("own", "in_backup", "fits"),
+    [
+        ("a" * 64, "a" * 64, True),
+        ("", "a" * 64, True),
+        ("a" * 64, "", True),
+        ("b" * 64, "a" * 64, False),
+    ],
+)
+def test_a_cluster_that_was_installed_later_has_other_keys(
+    own: str, in_backup: str, fits: bool
+) -> None:
+    """Same name, same address: nothing that etcd of the old one holds would be believed."""
+    parts = MANIFEST.parts
+    if in_backup:
+        parts = (*parts, Part("control_plane/cp3/pki/sa.pub", in_backup, 9, "cp3"))
+    views = {name: replace(one, account_key=own) for name, one in ALL.items()}
+    found = plan(views, replace(MANIFEST, parts=parts))
+    assert [node for node, _ in refused(found)] == ([] if fits else list(ALL))
+
+
+def test_a_cluster_that_only_another_node_reaches_lives() -> None:
+    """The control host reaches cp1 alone; cp2 and cp3 are a majority, and serve the API."""
+    reaches = {"198.18.7.12": "cluster", "198.18.7.13": "silent"}
+    views: dict[str, Any] = {"cp1": view("cp1", others=reaches), "cp2": "away", "cp3": "away"}
+    without = plan(views, options=RestoreOptions(without=("cp2", "cp3")))
+    site = samples.site(3, 1)
+    alone = plan_from_survivor(site, views, RestoreOptions(survivor="cp1"), NOW[1])
+    seen = "it reaches an etcd with a majority on 198.18.7.12, which holds a cluster"
+    assert refused(without) == refused(alone) == [("cp1", seen)]
+
+
+def test_hints_name_what_can_be_typed() -> None:
+    """--without goes with no survivor; without a cluster nobody knows which pods run on a node."""
+    views: dict[str, Any] = {**ALL, "cp1": "cp1: no route"}
+    found = plan_from_survivor(samples.site(3, 1), views, RestoreOptions(survivor="cp1"), NOW[1])
+    away, left, _ = (one.hint for one in found.refusals)
+    assert away == "repair it, or take another one that has data of etcd: --survivor NODE"
+    assert left.endswith("appliance node power off cp2 --hard --allow-outage")
 
 
 def test_the_inventory_names_each_member_and_every_address_of_the_api() -> None:

@@ -9,6 +9,7 @@ import pytest
 from appliance.errors import PreflightFailed, Refused, StepNotVerified
 from appliance.model.backup.restore import RestoreOptions
 from appliance.model.state.cluster.cluster import NoCluster
+from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
 from appliance.workflows.cluster.restore import (
     RestoreRequest,
@@ -131,6 +132,18 @@ def test_a_dry_run_shows_the_plan_and_what_forbids_it() -> None:
     assert rack.done == []
 
 
+def test_a_file_that_the_journal_does_not_know_is_told_before_the_question() -> None:
+    """Recipients are public: whoever has one can make a file that the operator's key opens."""
+    rack, journal = lost(), FakeJournal()
+    found = restore(rack, journal, dry_run=True).plan
+    assert any("the journal of this site does not know the file" in line for line in found.lines())
+    told = f"x: 5 bytes, sha256 {FakeBackup.sha256}, to /mnt"
+    who = run("cluster backup create")
+    record = Record(who.id, 1, who.command, "backup kept", (), (told,), "", 1.0, "verified", "op")
+    journal.append(record)
+    assert restore(rack, journal, dry_run=True).plan.known
+
+
 def test_a_survivor_is_restored_alone_and_the_others_rejoin() -> None:
     rack = lost()
     rack.views.update(cp1="cp1: burnt", cp3="cp3: burnt")
@@ -156,6 +169,17 @@ def test_a_cluster_that_does_not_answer_afterwards_is_no_success() -> None:
     with pytest.raises(StepNotVerified, match="no API server answers"):
         restore(rack)
     assert not any(one.startswith("end") for one in rack.done)
+
+
+def test_a_worker_that_stays_away_is_named_and_the_restore_ends() -> None:
+    """Its snapshot in plain would lie on the nodes until somebody mends the worker."""
+    rack = lost()
+    nodes = dict(rack.before.nodes)
+    nodes["w1"] = replace(nodes["w1"], ready=False)
+    rack.before = replace(rack.before, nodes=nodes)
+    done = restore(rack)
+    assert (done.done, done.gone) == (True, ("w1",))
+    assert [one for one in rack.done if one.startswith("end")] == ["end cp1", "end cp2", "end cp3"]
 
 
 def test_a_node_that_is_not_ready_afterwards_is_named() -> None:

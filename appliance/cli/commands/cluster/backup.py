@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,7 +95,8 @@ def create(
         about = done.sidecar.about
         print_line(f"backup: {about.id}, {done.sidecar.size} bytes, {done.took_seconds:.0f} s")
         _show_missing(about.missing)
-        say(f"to prove it: appliance cluster backup verify {store.told}/{about.id}.backup")
+        file = shlex.quote(f"{store.told}/{about.id}.backup")
+        say(f"to prove it: appliance cluster backup verify {file}")
 
 
 @backup.command("verify")

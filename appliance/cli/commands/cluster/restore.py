@@ -164,6 +164,7 @@ def restore_as_json(done: RestoreResult) -> dict[str, Any]:
         "recovery_point": plan.point or None,
         "members": dict(plan.members),
         "resumes": plan.resumes,
+        "known": plan.known,
         "kept": {"path": plan.aside, "nodes": list(plan.kept)},
         "rejoin": list(plan.rejoin),
         "refusals": [

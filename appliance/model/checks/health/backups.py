@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from appliance.model.backup.freshness import staleness
+from appliance.model.backup.record import THIS_MACHINE, Missing, Sidecar
 from appliance.model.checks.engine import Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.state.findings import Finding
@@ -24,6 +27,17 @@ def backup(inputs: HealthInputs) -> Answers:
             f"one that is younger than {wanted.fresh_hours} hours",
             "appliance cluster backup create",
         )
+    lacks = [] if newest.sidecar is None or why else list(_of_nodes(newest.sidecar))
+    if lacks:
+        more = f", and {len(lacks) - 1} more" if len(lacks) > 1 else ""
+        yield Finding(
+            "cluster",
+            "backup",
+            "warning",
+            f"the newest backup lacks {lacks[0].what} of {lacks[0].where}: {lacks[0].why}{more}",
+            "all that the nodes hold",
+            "mend that, then: appliance cluster backup create",
+        )
     if len(wanted.recipients) < 2:
         yield Finding(
             "cluster",
@@ -35,3 +49,8 @@ def backup(inputs: HealthInputs) -> Answers:
         )
     if newest.sidecar is not None and not why:
         yield newest.sidecar.about.id
+
+
+def _of_nodes(sidecar: Sidecar) -> Iterator[Missing]:
+    """What nodes did not give; what this machine does not read was said when it was made."""
+    return (one for one in sidecar.about.missing if one.where != THIS_MACHINE)

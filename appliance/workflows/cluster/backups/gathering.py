@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, ClusterError
-from appliance.model.backup.names import CONTROL_PLANE, ETCD, OBJECTS, REGISTRY, RUNAI, TLS
+from appliance.model.backup.names import (
+    CONTROL_PLANE,
+    ETCD,
+    OBJECTS,
+    REGISTRY,
+    RUNAI,
+    SNAPSHOT,
+    TLS,
+)
+from appliance.model.backup.record import THIS_MACHINE
 
 if TYPE_CHECKING:
     from appliance.model.backup.answer import NodeAnswer
@@ -98,20 +107,21 @@ def _begun(
 def _put_local(session: Session, writer: Writer) -> None:
     for one in session.backup_sources.local():
         if one.fault:
-            writer.lacks("this machine", one.name, one.fault)
+            writer.lacks(THIS_MACHINE, one.name, one.fault)
             continue
         try:
             writer.put(one.name, one.content)
         except ApplianceError as error:
-            writer.lacks("this machine", one.name, error.message)
+            writer.lacks(THIS_MACHINE, one.name, error.message)
 
 
 def _etcd(
     one: Asked, stream: Stream | ApplianceError, session: Session, writer: Writer
 ) -> EtcdContent | None:
-    before = len(writer.parts)
     answer = _put_node(one, stream, session, writer)
-    return answer.etcd if answer is not None and len(writer.parts) > before else None
+    # A node may send more than the snapshot, and break off within that.
+    written = any(part.name == SNAPSHOT for part in writer.parts)
+    return answer.etcd if answer is not None and written else None
 
 
 def _put_node(

@@ -36,6 +36,10 @@ class OpenedBackup(Protocol):
     """A backup that was read to its end once, and can be read again."""
 
     @property
+    def sha256(self) -> str:
+        """Of the encrypted file."""
+
+    @property
     def manifest(self) -> Manifest:
         """What it holds."""
 

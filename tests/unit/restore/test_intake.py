@@ -1,0 +1,63 @@
+"""What a control-plane node answers before a restore, and how it is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.control_plane.restoring import SshRestoring
+from appliance.adapters.ssh.call import Answer
+from appliance.model.backup.restore_view import NodeView
+from tests import samples
+from tests.unit.modules.loading import load_utils
+
+intake = load_utils("appliance_restore_intake")
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RESTORES", "ETCD", "KUBERNETES"):
+        folder = tmp_path / name.lower()
+        folder.mkdir()
+        monkeypatch.setattr(intake, name, folder)
+
+
+def test_a_node_asks_the_etcd_of_the_others_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = {"127.0.0.1": "silent", "198.18.7.12": "cluster", "198.18.7.13": "empty"}
+    monkeypatch.setattr(intake, "etcd", lambda address="127.0.0.1": answers[address])
+    assert intake.main(["look", "198.18.7.12", "198.18.7.13"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["etcd"] == "silent"
+    assert told["account_key"] == ""
+    assert told["others"] == {"198.18.7.12": "cluster", "198.18.7.13": "empty"}
+
+
+def test_a_node_says_which_cluster_it_is_of() -> None:
+    (intake.KUBERNETES / "pki").mkdir()
+    (intake.KUBERNETES / "pki/sa.pub").write_bytes(b"public")
+    assert intake.look()["account_key"] == hashlib.sha256(b"public").hexdigest()
+
+
+def test_each_node_is_asked_for_the_others() -> None:
+    asked: dict[str, list[str]] = {}
+
+    class Nodes:
+        def run_as_root(self, node: Any, command: str, **_: Any) -> Answer:
+            words = shlex.split(command)[3:]
+            asked[node.name] = words
+            return Answer(0, json.dumps(intake.look(())), "")
+
+    found = SshRestoring(Nodes(), "python3").look(samples.site(3, 1).control_plane)  # type: ignore[arg-type]
+    assert all(isinstance(one, NodeView) for one in found.values())
+    assert asked == {
+        "cp1": ["look", "198.18.7.12", "198.18.7.13"],
+        "cp2": ["look", "198.18.7.11", "198.18.7.13"],
+        "cp3": ["look", "198.18.7.11", "198.18.7.12"],
+    }
