@@ -53,7 +53,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_there("kmod", "modprobe modinfo", "loads kernel modules, and tells their versions", "host"),
     *_there("openssl", "openssl", "reads and makes certificates", LOOK),
     *_there("dpkg", "dpkg dpkg-query", "lists installed packages", LOOK),
-    *_there("apt", "apt-get apt-config apt-helper apt-mark", "installs and holds packages", LOOK),
+    *_there("apt", "apt-get apt-config apt-mark", "installs and holds packages", LOOK),
     *_there("rsync", "rsync", "receives the bundle", "artifacts", Where.SERVICES),
     *_there("rsync", "rsync", "receives Run:ai's bundle", "runai", Where.VENDOR),
     # Brought from the bundle.
