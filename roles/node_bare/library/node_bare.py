@@ -209,10 +209,14 @@ class Bare:
 
     def _free(self, names):
         """Return those whose removal takes no package of others with it."""
-        if names and self._with(names) - set(names):
-            wanted = set(names)
-            names = [name for name in names if not self._with([name]) - wanted]
-        return names
+        if not names or not self._with(names) - set(names):
+            return names
+        wanted, free = set(names), []
+        for name in names:
+            # Together: something of others may need either of two.
+            if not self._with([*free, name]) - wanted:
+                free.append(name)
+        return free
 
     def _with(self, names):
         out = self._call(*self._apt("-s", "purge", *names))
@@ -364,7 +368,10 @@ def main():
     if why:
         module.fail_json(msg="%s. Nothing was removed" % why, removed=[])
     if module.check_mode:
-        document = bare.survey().document()
+        try:
+            document = bare.survey().document()
+        except OSError as error:
+            module.fail_json(msg="%s. Nothing was removed" % error, removed=[])
         names = [*document["packages"], *document["files"], *document["own"]]
         module.exit_json(changed=bool(names), removed=names)
     try:

@@ -107,6 +107,14 @@ OF_PACKAGES = {
 RUNTIMES = ("docker.io", "docker-ce", "containerd", "containerd.io")
 # As node remove leaves them: the driver, what it is built with, and what gives GPUs to containers.
 DRIVER = ("*nvidia*", "cuda*", "libcuda*", "dkms", "linux-*", "datacenter-gpu-manager*")
+# Without these nobody gets in, or nothing boots: never purged, whatever the record says.
+VITAL = (
+    *("apt", "bash", "cloud-init", "coreutils", "dash", "dpkg", "grub*", "ifupdown", "initramfs*"),
+    *("init", "iproute2", "isc-dhcp-client", "kmod", "libc6", "libpam*", "login", "lvm2", "mdadm"),
+    *("mount", "netplan*", "network-manager*", "openssh*", "passwd", "python3", "python3.[0-9]*"),
+    *("python3-minimal", "shim*", "ssh", "sudo*", "systemd*", "ubuntu-minimal", "ubuntu-server*"),
+    *("udev", "util-linux"),
+)
 SWAP = "# appliance: no swap: "
 COPIES = ("fstab.appliance-", "hosts.appliance-")
 HOSTS = ("# BEGIN appliance", "# END appliance")
@@ -154,6 +162,11 @@ def is_there(path):
     return os.path.lexists(str(path))
 
 
+def is_one_of(name, patterns):
+    """Return whether a name fits one of the patterns of a shell."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
 class Survey:
     """What is on this machine.
 
@@ -186,14 +199,17 @@ class Survey:
         return (found, "") if fits else ({}, "/%s is not readable" % RECORD)
 
     def _installed(self):
-        rc, out, _ = self.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\\n"])
-        rows = [line.split() for line in out.splitlines()] if rc in (0, 1) else []
+        rc, out, err = self.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\\n"])
+        rows = [line.split() for line in out.splitlines()]
+        if rc != 0 or not rows:
+            # An empty list would make every package one that is purged already.
+            raise OSError("dpkg does not list the packages: %s" % (err.strip()[-300:] or rc))
         return {row[0]: row[1] for row in rows if len(row) == 2 and row[1][1:2] not in ("n", "")}
 
     def brought(self):
         """Return the packages of ours that are to go: no driver, no replacement of others."""
         names = set(self.record.get("brought", ())) - set(self.record.get("instead", ()))
-        return sorted(n for n in names if not any(fnmatch.fnmatchcase(n, p) for p in DRIVER))
+        return sorted(n for n in names if not is_one_of(n, (*DRIVER, *VITAL)))
 
     def packages(self):
         """Return those that are still installed, or left their configuration."""
@@ -243,7 +259,14 @@ class Survey:
             and self.is_filled(path)
             and not any(other.startswith(path + "/") for other in kept)
         ]
-        return list(dict.fromkeys(found))
+        return [path for path in dict.fromkeys(found) if not self._is_of_a_package(path)]
+
+    def _is_of_a_package(self, path):
+        """Return whether a package that is not purged has something at a path, or below it."""
+        rc, _, err = self.run(["dpkg-query", "-S", "/" + path])
+        if rc not in (0, 1):
+            raise OSError("dpkg does not say whose /%s is: %s" % (path, err.strip()[-300:] or rc))
+        return rc == 0
 
     def is_filled(self, name):
         """Return whether there is a file, or a folder with something in it."""
@@ -253,9 +276,13 @@ class Survey:
         return is_there(path)
 
     def files(self):
-        """Return the files of ours that are there, and programs that no package has."""
+        """Return the files of ours that are there, and programs that no package has.
+
+        Without the site's CA only a name that is ours shows whose it is: kubectl may be of others.
+        """
         found = [*FILES, *("%s/%s" % (PLUGIN_DIR, name) for name in PLUGINS)]
-        return [name for name in found if is_there(self.root / name)]
+        proved = bool(self.ca_sha256())
+        return [n for n in found if (proved or "appliance" in n) and is_there(self.root / n)]
 
     def lines(self):
         """Return the files in which lines of ours are."""
@@ -349,9 +376,13 @@ class Survey:
         found = [(n, why) for n, why in sorted(self.blocked.items()) if n in self.installed]
         brought, instead = set(self.record.get("brought", ())), self.record.get("instead", ())
         there = brought & set(self.installed)
-        driver = sorted(n for n in there if any(fnmatch.fnmatchcase(n, p) for p in DRIVER))
-        if driver:
-            found.append((", ".join(driver[:4]), "the GPU driver stays, as after node remove"))
+        for patterns, reason in (
+            (DRIVER, "the GPU driver stays, as after node remove"),
+            (VITAL, "the machine boots or is reached by it"),
+        ):
+            named = sorted(n for n in there if is_one_of(n, patterns))
+            if named:
+                found.append((", ".join(named[:4]), reason))
         gone = ", ".join(self.record.get("replaced", ())) or "another package"
         place = "it took the place of %s" % gone
         found += [(name, place) for name in instead if name in self.installed]

@@ -108,6 +108,9 @@ class Machine:
         self.root = root
         self.installed = {*BROUGHT, "htop", "libc6", "linux-image-5.4"}
         self.needs = {"htop": {"htop-lib"}}
+        self.needs_one = dict[str, set[str]]()
+        self.dpkg_fails = False
+        self.owners = dict[str, str]()
         self.held = {"docker.io", "linux-image-5.4", "their-package"}
         self.active = {"kubelet.service", "docker.service", "kubepods.slice"}
         self.rules = RULES
@@ -142,6 +145,10 @@ class Machine:
         return None if "legacy" in name or "iptables" not in self.installed else f"/usr/sbin/{name}"
 
     def __call__(self, argv: list[str], data: str | None = None) -> tuple[int, str, str]:
+        if argv[0] == "dpkg-query" and self.dpkg_fails:
+            return 2, "", "dpkg-query: error: failed to open package info file"
+        if argv[:2] == ["dpkg-query", "-S"]:
+            return (0 if argv[2] in self.owners else 1), self.owners.get(argv[2], ""), "no path"
         if argv[0] == "dpkg-query":
             rows = [f"{n} {'h' if n in self.held else 'i'}i " for n in sorted(self.installed)]
             return 0, "\n".join(rows) + "\n", ""
@@ -160,7 +167,8 @@ class Machine:
 
     def _goes(self, argv: list[str]) -> set[str]:
         names = set(argv[argv.index("purge") + 1 :]) & self.installed
-        return names | {n for n, needs in self.needs.items() if needs & names}
+        names |= {n for n, needs in self.needs.items() if needs & names}
+        return names | {n for n, needs in self.needs_one.items() if needs <= names}
 
     def _change(self, argv: list[str], data: str | None) -> tuple[int, str, str]:
         if argv[0] == "rm":
@@ -295,6 +303,64 @@ def test_without_the_sites_ca_no_package_goes(bare: ModuleType, tmp_path: Path) 
     assert machine.installed == {*BROUGHT, "htop", "libc6", "linux-image-5.4"}
     assert "etc/docker/daemon.json" in machine.files()
     assert "srv/runai/volume/data" in machine.files()
+
+
+def test_a_dpkg_that_does_not_answer_stops_all_of_it(bare: ModuleType, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.put("var/lib/docker/containers/0f/config.v2.json", "{}")
+    machine.dpkg_fails = True
+    before = machine.files()
+    with pytest.raises(OSError, match="dpkg does not list the packages"):
+        strip(bare, machine, lose_data=True)
+    assert (machine.changed, machine.files()) == ([], before)
+
+
+def test_a_record_that_names_what_the_machine_needs_locks_nobody_out(
+    bare: ModuleType, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    vital = ["openssh-server", "python3", "python3.8", "sudo", "systemd", "bash", "netplan.io"]
+    machine.put("var/lib/appliance/packages.json", json.dumps({"brought": [*vital, "nginx"]}))
+    machine.installed |= set(vital)
+    found = bare.Bare(machine.root, machine, machine.which, {"export": ""}).survey()
+    assert found.packages() == ["nginx"]
+    assert ("bash, netplan.io, openssh-server, python3", "the machine boots or is reached by it") in (
+        found.stays()
+    )
+
+
+def test_a_package_of_others_that_needs_one_of_two_stays(bare: ModuleType, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.installed.add("their-tool")
+    machine.needs_one = {"their-tool": {"containerd", "docker.io"}}
+    strip(bare, machine)
+    assert "their-tool" in machine.installed
+    assert machine.installed & {"containerd", "docker.io"}
+    assert "nginx" not in machine.installed
+
+
+def test_a_folder_that_a_package_of_others_has_is_not_emptied(
+    bare: ModuleType, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    machine.put("etc/nginx/sites-enabled/theirs")
+    machine.installed.add("nginx-light")
+    machine.owners["/etc/nginx"] = "nginx-light: /etc/nginx"
+    strip(bare, machine)
+    assert "nginx" not in machine.installed
+    assert "etc/nginx/sites-enabled/theirs" in machine.files()
+
+
+def test_without_the_sites_ca_programs_that_others_may_have_stay(
+    bare: ModuleType, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    (tmp_path / "etc/appliance/ca.crt").unlink()
+    machine.put("usr/local/bin/helm")
+    found = strip(bare, machine, lose_data=True)
+    assert {"usr/local/bin/helm", "usr/local/bin/kubeadm", "opt/cni/bin/bridge"} <= machine.files()
+    assert "usr/local/sbin/appliance-pod-guard" not in machine.files()
+    assert found.survey().document()["files"] == []
 
 
 def test_an_export_of_another_id_is_no_data_of_ours(bare: ModuleType, tmp_path: Path) -> None:
