@@ -41,6 +41,7 @@ def test_each_area_is_a_step_and_the_registry_comes_before_the_mirror() -> None:
     assert steps == [f"cleanup: {area}" for area in AREAS]
     acts = world.acts.done
     assert acts.index("delete pause") < acts.index("collected") < acts.index("bundle 1111")
+    assert set(world.images_on.values()) == {()}, "the bundle's list shows which are ours"
     again = clean(world)
     assert (again.due, again.done) == ((), False)
 
