@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import LeaseLost, NodeUnreachable, PreflightFailed, Refused, StepNotVerified
-from appliance.model.plan.reset.mark import DOCUMENT, parse_reset
+from appliance.model.plan.reset.mark import DOCUMENT, ResetMark, parse_reset
 from appliance.model.state.cluster.cluster import Unreachable
 from tests import samples
 from tests.unit.reset.bench import DATA, Bench, Killed
@@ -86,6 +86,22 @@ def test_another_laptop_ends_a_reset_of_the_only_control_plane(kubeconfig: str |
     bench.reset()
     assert is_apart(bench)
     assert any(line.startswith("an earlier run began: by ada on laptop") for line in bench.asked[1])
+
+
+def test_the_mark_of_a_cluster_before_this_one_forbids_nothing() -> None:
+    bench = Bench()
+    bench.archive.documents[DOCUMENT] = ResetMark(
+        "r0", "ada", "laptop", "2026-01-01T00:00:00Z", "0f" * 32
+    ).as_text()
+    bench.rack.kill_at = WHOLE.index("bare w1")
+    with pytest.raises(Killed):
+        bench.reset()
+    mark = parse_reset(bench.archive.documents[DOCUMENT])
+    assert mark is not None
+    assert mark.ca == samples.CLUSTER_CA_SHA256, "another laptop reads it"
+    bench.rack.kill_at, bench.rack.dead, bench.kubeconfig = None, False, None
+    bench.reset()
+    assert is_apart(bench)
 
 
 def test_data_stay_and_are_named_unless_they_are_given_up() -> None:
