@@ -154,6 +154,7 @@ FORBIDDEN = {
     "corrupt": (replace(member("cp2"), alarms=("CORRUPT",)), "the alarm CORRUPT"),
     "no leader": (replace(member("cp2"), leader=""), "no common leader"),
     "two leaders": (replace(member("cp2"), leader="2"), "no common leader"),
+    "one member twice": (replace(member("cp2"), member="1"), "the same member of etcd"),
     "a stranger": (replace(member("cp2"), members=4), "etcd lists 3, 4 members"),
 }
 
@@ -162,6 +163,8 @@ FORBIDDEN = {
 def test_what_forbids_it(odd: MemberSpace, why: str) -> None:
     assert why in forbidden((member("cp1"), odd, member("cp3")), 3)
     assert not forbidden(tuple(map(member, NAMES)), 3)
+    elsewhere = tuple(replace(member(name), leader="9") for name in NAMES)
+    assert "the leader of etcd is on no control-plane node" in forbidden(elsewhere, 3)
     assert forbidden((member("cp1"), member("cp3")), 3, ("cp2: no answer",)) == "cp2: no answer"
     assert "etcd lists 3 members" in forbidden((member("cp1"), member("cp3")), 3)
 

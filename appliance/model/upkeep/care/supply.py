@@ -126,7 +126,9 @@ class Verdict:
 def needed_bundles(bundles: Sequence[StoredBundle], needs: Needs) -> Mapping[str, str]:
     """Digest -> why a bundle stays."""
     why: dict[str, str] = {}
-    before = max((b for b in bundles if not b.served), key=lambda b: b.verified, default=None)
+    # One that cannot be used again is no rollback's.
+    usable = (one for one in bundles if not one.served and one.images is not None)
+    before = max(usable, key=lambda one: one.verified, default=None)
     for one in bundles:
         if one.served:
             why[one.digest] = "nodes are served by it"
@@ -177,11 +179,25 @@ def judge(
                 going[name] = digest
             else:
                 kept.add(digest)
+    kept |= _children_of_staying(supply, kept)
     if unknown(supply, needs):
         return Verdict({}, frozenset(kept), ())
     going = {name: digest for name, digest in going.items() if digest not in kept}
     bundles = tuple(one for one in supply.bundles if one.digest not in why)
     return Verdict(going, frozenset(kept), bundles)
+
+
+def _children_of_staying(supply: Supply, kept: Collection[str]) -> set[str]:
+    """What an index names that stays: it is pulled by its digest."""
+    listed = {item for one in supply.bundles for item in (one.images or {}).items()}
+    return {
+        child
+        for one in supply.revisions or ()
+        if one.digest in kept
+        or not one.tags
+        or not listed.issuperset((name, one.digest) for name in names_of(one))
+        for child in one.children
+    }
 
 
 def supply_items(
