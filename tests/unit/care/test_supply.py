@@ -119,7 +119,10 @@ NEEDED: dict[str, tuple[Supply, Needs, dict[str, Any], set[str]]] = {
         {R1},
     ),
     "an index of the release names it": (
-        replace(SUPPLY, revisions=(*HELD[:2], replace(HELD[2], children=(digest("a"),)), *HELD[3:])),
+        replace(
+            SUPPLY,
+            revisions=(*HELD[:2], replace(HELD[2], children=(digest("a"),)), *HELD[3:]),
+        ),
         Needs(), {}, {R1},
     ),
     "somebody's index names it": (
@@ -132,7 +135,9 @@ NEEDED: dict[str, tuple[Supply, Needs, dict[str, Any], set[str]]] = {
     "the newest one before is not whole any more": (
         replace(
             SUPPLY,
-            bundles=(OLDEST, BEFORE, replace(OLDEST, digest="4" * 64, images=None, verified=3), NOW),
+            bundles=(
+                OLDEST, BEFORE, replace(OLDEST, digest="4" * 64, images=None, verified=3), NOW,
+            ),
         ),
         Needs(), {}, OLD,
     ),

@@ -145,13 +145,8 @@ class Machine:
         return None if "legacy" in name or "iptables" not in self.installed else f"/usr/sbin/{name}"
 
     def __call__(self, argv: list[str], data: str | None = None) -> tuple[int, str, str]:
-        if argv[0] == "dpkg-query" and self.dpkg_fails:
-            return 2, "", "dpkg-query: error: failed to open package info file"
-        if argv[:2] == ["dpkg-query", "-S"]:
-            return (0 if argv[2] in self.owners else 1), self.owners.get(argv[2], ""), "no path"
         if argv[0] == "dpkg-query":
-            rows = [f"{n} {'h' if n in self.held else 'i'}i " for n in sorted(self.installed)]
-            return 0, "\n".join(rows) + "\n", ""
+            return self._dpkg(argv)
         if argv[0] == "systemctl" and argv[1].startswith("is-"):
             yes = argv[2] in self.active
             words = ("active", "inactive") if argv[1] == "is-active" else ("enabled", "disabled")
@@ -164,6 +159,14 @@ class Machine:
             raise Killed
         self.changed.append(" ".join(argv))
         return self._change(argv, data)
+
+    def _dpkg(self, argv: list[str]) -> tuple[int, str, str]:
+        if self.dpkg_fails:
+            return 2, "", "dpkg-query: error: failed to open package info file"
+        if argv[1] == "-S":
+            return (0 if argv[2] in self.owners else 1), self.owners.get(argv[2], ""), "no path"
+        rows = [f"{n} {'h' if n in self.held else 'i'}i " for n in sorted(self.installed)]
+        return 0, "\n".join(rows) + "\n", ""
 
     def _goes(self, argv: list[str]) -> set[str]:
         names = set(argv[argv.index("purge") + 1 :]) & self.installed
@@ -324,9 +327,10 @@ def test_a_record_that_names_what_the_machine_needs_locks_nobody_out(
     machine.installed |= set(vital)
     found = bare.Bare(machine.root, machine, machine.which, {"export": ""}).survey()
     assert found.packages() == ["nginx"]
-    assert ("bash, netplan.io, openssh-server, python3", "the machine boots or is reached by it") in (
-        found.stays()
-    )
+    assert (
+        "bash, netplan.io, openssh-server, python3",
+        "the machine boots or is reached by it",
+    ) in (found.stays())
 
 
 def test_a_package_of_others_that_needs_one_of_two_stays(bare: ModuleType, tmp_path: Path) -> None:
