@@ -12,15 +12,14 @@ from pathlib import Path
 from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_mounts import below, mounts_of, require_local
 from ansible.module_utils.appliance_programs import runner
+from ansible.module_utils.bare_places import FOLDERS, UNITS
 from ansible.module_utils.bare_survey import (
     CA,
     ETC,
     EXPORT_MARKER,
-    FOLDERS,
     HOME,
     HOSTS,
     SWAP,
-    UNITS,
     Survey,
     is_there,
     names_in,

@@ -1,7 +1,7 @@
 """What this product left on a machine: what a reset takes away, what stays, which data.
 
-The role's module uses it, and the tool runs this file by itself over SSH, for the forecast and as
-the evidence of the end. So it imports nothing of ours.
+The role's module uses it, and the tool runs it over SSH with ``bare_places.py`` alone, for the
+forecast and as the evidence of the end. So it imports nothing else of ours.
 
 Python 3.8, standard library. What must not be here: any change.
 """
@@ -19,6 +19,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ansible.module_utils.bare_places import (
+    DRIVER,
+    EXPORTS,
+    FILES,
+    OF_PACKAGES,
+    PLUGIN_DIR,
+    PLUGINS,
+    RUNTIMES,
+    SERVED,
+    VITAL,
+)
+
 HOME, ETC = "var/lib/appliance", "etc/appliance"
 CA = ETC + "/ca.crt"
 RECORD = HOME + "/packages.json"
@@ -32,89 +44,6 @@ DUMP = "before-*"
 EXPORT_MARK, EXPORT_MARKER = HOME + "/nfs-export.json", "appliance-export.json"
 ID = re.compile(r"[0-9a-f]{32}\Z")
 SMALL = 1 << 20
-# Fixed paths that roles of ours write; in folders of others the name says whose it is.
-FILES = (
-    "etc/apt/apt.conf.d/52appliance-unattended-upgrades",
-    "etc/apt/apt.conf.d/90appliance",
-    "etc/crictl.yaml",
-    "etc/dnsmasq.d/appliance.conf",
-    "etc/exports.d/appliance.exports",
-    "etc/keepalived/runai-address.conf",
-    "etc/modules-load.d/appliance.conf",
-    "etc/nginx/conf.d/appliance.conf",
-    "etc/sysctl.d/90-appliance.conf",
-    "etc/systemd/system/appliance-runai-address.service",
-    "etc/systemd/system/docker-registry-tls.service",
-    "etc/systemd/system/docker-registry.service.d/appliance.conf",
-    "etc/systemd/system/kubelet.service",
-    "etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
-    "etc/systemd/system/kubelet.service.d/20-pod-guard.conf",
-    "etc/systemd/system/nfs-server.service.d/appliance.conf",
-    "etc/systemd/system/pod-guard.service",
-    "opt/bin/flanneld",
-    "usr/local/bin/crictl",
-    "usr/local/bin/helm",
-    "usr/local/bin/kubeadm",
-    "usr/local/bin/kubectl",
-    "usr/local/bin/kubelet",
-    "usr/local/sbin/appliance-pod-guard",
-    # The login for pulls; a node that never joined has nothing else there.
-    "var/lib/kubelet/config.json",
-)
-# Of containernetworking/plugins, and flannel's.
-PLUGINS = (
-    *("bandwidth", "bridge", "dhcp", "dummy", "firewall", "flannel", "host-device", "host-local"),
-    *("ipvlan", "loopback", "macvlan", "portmap", "ptp", "sbr", "static", "tap", "tuning", "vlan"),
-    "vrf",
-)
-PLUGIN_DIR = "opt/cni/bin"
-# Removed where they are empty afterwards.
-FOLDERS = (
-    "etc/systemd/system/docker-registry.service.d",
-    "etc/systemd/system/kubelet.service.d",
-    "etc/systemd/system/nfs-server.service.d",
-    PLUGIN_DIR,
-    "opt/cni/net.d",
-    "opt/cni",
-    "etc/cni/net.d",
-    "etc/cni",
-    "etc/kubernetes",
-    "etc/exports.d",
-    "run/flannel",
-    "var/lib/cni",
-    "var/lib/dockershim",
-    "var/lib/etcd",
-    "var/lib/kubelet",
-)
-UNITS = (
-    *("kubelet.service", "pod-guard.service", "appliance-runai-address.service"),
-    "docker-registry-tls.service",
-)
-# What a package of ours alone could have put there: it goes once the package is purged.
-OF_PACKAGES = {
-    "chrony": ("etc/chrony", "etc/default/chrony", "var/lib/chrony"),
-    "containerd": ("etc/containerd", "var/lib/containerd", "opt/containerd"),
-    "containerd.io": ("etc/containerd", "var/lib/containerd", "opt/containerd"),
-    "dnsmasq": ("etc/default/dnsmasq", "etc/dnsmasq.d"),
-    "docker-ce": ("etc/docker", "var/lib/docker", "var/lib/dockershim"),
-    "docker-registry": ("etc/docker/registry", "var/lib/docker-registry"),
-    "docker.io": ("etc/docker", "var/lib/docker", "var/lib/dockershim"),
-    "haproxy": ("etc/haproxy", "var/lib/haproxy"),
-    "keepalived": ("etc/keepalived",),
-    "nfs-ganesha": ("etc/ganesha", "var/lib/nfs/ganesha"),
-    "nginx": ("etc/nginx",),
-}
-RUNTIMES = ("docker.io", "docker-ce", "containerd", "containerd.io")
-# As node remove leaves them: the driver, what it is built with, and what gives GPUs to containers.
-DRIVER = ("*nvidia*", "cuda*", "libcuda*", "dkms", "linux-*", "datacenter-gpu-manager*")
-# Without these nobody gets in, or nothing boots: never purged, whatever the record says.
-VITAL = (
-    *("apt", "bash", "cloud-init", "coreutils", "dash", "dpkg", "grub*", "ifupdown", "initramfs*"),
-    *("init", "iproute2", "isc-dhcp-client", "kmod", "libc6", "libpam*", "login", "lvm2", "mdadm"),
-    *("mount", "netplan*", "network-manager*", "openssh*", "passwd", "python3", "python3.[0-9]*"),
-    *("python3-minimal", "shim*", "ssh", "sudo*", "systemd*", "ubuntu-minimal", "ubuntu-server*"),
-    *("udev", "util-linux"),
-)
 SWAP = "# appliance: no swap: "
 COPIES = ("fstab.appliance-", "hosts.appliance-")
 HOSTS = ("# BEGIN appliance", "# END appliance")
@@ -185,6 +114,7 @@ class Survey:
         why = self.others_containers()
         there = [name for name in RUNTIMES if name in self.installed]
         self.blocked = dict.fromkeys(there, why) if why else {}
+        self.blocked.update(self._serving_others())
 
     def _recorded(self):
         text = small_text(self.root / RECORD)
@@ -216,17 +146,43 @@ class Survey:
         found = [n for n in self.brought() if n in self.installed]
         if not self.blocked:
             return found
-        return [n for n in found if n not in self.blocked and n != "runc"]
+        spared = {"runc"} if set(self.blocked) & set(RUNTIMES) else set()
+        return [n for n in found if n not in self.blocked and n not in spared]
+
+    def _serving_others(self):
+        """Return {package: why} of those that serve what others configured."""
+        found = {}
+        for name, places in SERVED.items():
+            theirs = [
+                "/%s/%s" % (folder, one)
+                for folder, end, ours in places
+                for one in names_in(self.root / folder)
+                if one.endswith(end) and one not in ours
+            ]
+            if name == "nfs-kernel-server" and self._has_exports():
+                theirs.append("/" + EXPORTS)
+            if theirs:
+                why = "it serves what others configured in %s" % theirs[0]
+                # nginx is a package without files, and its program in another one.
+                parts = [n for n in self.installed if n == name or n.startswith(name + "-")]
+                found.update(dict.fromkeys(parts, why))
+        brought = set(self.record.get("brought", ()))
+        return {name: why for name, why in found.items() if name in brought}
+
+    def _has_exports(self):
+        lines = (small_text(self.root / EXPORTS) or "").splitlines()
+        return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
 
     def others_containers(self):
         """Return which containers or volumes are no pod's, in words; empty where there are none."""
-        data = self.root / "var/lib/docker"
-        found = [n for n in names_in(data / "containers") if self._is_of_others(n)]
-        if found:
-            return "%d containers of others are in /var/lib/docker/containers" % len(found)
-        volumes = [n for n in names_in(data / "volumes") if (data / "volumes" / n).is_dir()]
-        if volumes:
-            return "%d volumes are in /var/lib/docker/volumes" % len(volumes)
+        for place in self._docker_roots():
+            data = self.root / place
+            found = [n for n in names_in(data / "containers") if self._is_of_others(data, n)]
+            if found:
+                return "%d containers of others are in /%s/containers" % (len(found), place)
+            volumes = [n for n in names_in(data / "volumes") if (data / "volumes" / n).is_dir()]
+            if volumes:
+                return "%d volumes are in /%s/volumes" % (len(volumes), place)
         # Of a member they are pods, which its reset ends; those of Docker are judged above.
         spared = {"moby", "k8s.io"} if names_in(self.root / "etc/kubernetes") else {"moby"}
         tasks = self.root / "run/containerd/io.containerd.runtime.v2.task"
@@ -235,9 +191,19 @@ class Survey:
                 return "containers of containerd's namespace %s run" % space[:40]
         return ""
 
-    def _is_of_others(self, name):
+    def _docker_roots(self):
+        """Return the folders in which Docker keeps containers: the usual one, and a chosen one."""
+        try:
+            chosen = json.loads(small_text(self.root / "etc/docker/daemon.json") or "{}")
+            found = [chosen[key] for key in ("data-root", "graph") if key in chosen]
+        except (ValueError, TypeError, RecursionError):
+            found = []
+        chosen = [n.strip("/") for n in found if isinstance(n, str) and n.startswith("/")]
+        return list(dict.fromkeys(["var/lib/docker", *chosen]))
+
+    def _is_of_others(self, data, name):
         """Return whether a container of Docker's is not the kubelet's; in doubt it is of others."""
-        folder = self.root / "var/lib/docker/containers" / name
+        folder = data / "containers" / name
         if not folder.is_dir():
             return False
         try:
@@ -417,5 +383,11 @@ class Survey:
         return sorted(n for n in ours if self.installed.get(n, "").startswith("h"))
 
 
-if __name__ == "__main__":
-    print(json.dumps(Survey(export=sys.argv[1] if len(sys.argv) > 1 else "").document()))  # noqa: T201
+def main():
+    """Print one JSON object: what is here; the word is the folder of shared storage, if any."""
+    try:
+        json.dump(Survey(export=sys.argv[1] if len(sys.argv) > 1 else "").document(), sys.stdout)
+    except OSError as error:
+        sys.stderr.write("%s\n" % error)
+        return 1
+    return 0
