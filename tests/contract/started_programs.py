@@ -30,7 +30,7 @@ NO_PROGRAMS = words(
     " persistentvolume rollout pull tag install generate-values view"
     # Choices, groups and states.
     " container image init look present read rw server values kubelet.service packages"
-    " /etc/environment saved updates kept"
+    " /etc/environment saved updates kept append has seal compared purge stop unreadable"
     # In pods, where the image brings them, or the script makes them itself.
     " /bin/busybox addresses nslookup grep tr nc httpd sleep pg_dump psql pg_dumpall env"
     " /usr/local/bin/kube-proxy"

@@ -36,6 +36,8 @@ RECORDS = {
     "appliance/workflows/cluster/cleaning/look.py": "how old the folder of a run is",
     "playbooks/module_utils/appliance_supply.py": "whether an image was pushed a moment ago",
     "appliance/workflows/support/bundle.py": "which logs are of the time that was asked for",
+    "appliance/workflows/cluster/backup.py": "when a backup was made, and which ones are old",
+    "appliance/workflows/cluster/backups/freshness.py": "how old the newest backup is",
     "appliance/workflows/cluster/restore.py": "how old a backup is, and the name of a restore",
     "appliance/workflows/cluster/upgrading/run.py": "since when an upgrade is under way",
     "appliance/workflows/cluster/upgrading/nodes.py": "since when a node is cordoned",

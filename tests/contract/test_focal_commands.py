@@ -17,11 +17,11 @@ from tests.contract.started_programs import in_python
 PACKAGES = focal.table("commands")
 KNOWN = {name: found for one in PACKAGES.values() for name, found in one["programs"].items()}
 # Brought by the bundle or by a vendor, the same on every system.
-SAME_EVERYWHERE = {"kubeadm", "kubectl", "kubelet", "nvidia-smi"}
+SAME_EVERYWHERE = {"docker-registry", "helm", "kubeadm", "kubectl", "kubelet", "nvidia-smi"}
 # Started by the name that a setting gives; the probe and Ansible's modules are its arguments.
 BY_SETTING = {"python3"}
 # A file that starts one of these has arguments of theirs, too.
-FROM_THE_BUNDLE = re.compile(r"kubectl|helm|kubeadm|crane|etcdctl")
+FROM_THE_BUNDLE = re.compile(r"kubectl|helm|kubeadm|crane|etcdctl|force-new-cluster")
 # What a program takes that begins with the words of its subcommands.
 TWO_WORDS = {"image"}
 

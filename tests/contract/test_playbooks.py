@@ -141,6 +141,7 @@ OF_A_RUN = (
     *("appliance_kubelet_revive", "appliance_kubelet_back", "appliance_kubernetes_runtime"),
     *("appliance_gpu_upgrade_operator", "appliance_gpu_upgrade_driver"),
     *("appliance_gpu_upgrade_operands", "appliance_docker_removal"),
+    *("appliance_restore", "appliance_restore_watchers", "appliance_restore_end"),
     *("appliance_cleanup_registry", "appliance_cleanup_mirror", "appliance_cleanup_images"),
     *(f"appliance_{step.name}" for step in INSTALL if step.has_playbook),
 )

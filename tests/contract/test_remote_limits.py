@@ -17,8 +17,10 @@ API_OBJECT = re.compile(r"(core|apps|api|objects|storage|networking|custom|polic
 SOCKET_CALLS = {"urlopen", "create_connection"}
 PROGRAMS = {"run", "call", "check_call", "check_output"}
 REQUESTS = {"get", "post", "put", "delete", "patch", "head", "request"}
-# The one place that runs a command over SSH; its deadline ends the connection.
+# The places that run a command over SSH; a deadline ends the connection of the first. In the second
+# each piece has one, and so has the whole stream.
 SSH_CALL = tree.ROOT / "appliance/adapters/ssh/call.py"
+SSH_STREAM = tree.ROOT / "appliance/adapters/ssh/streaming.py"
 
 
 def _adapters() -> list[Path]:
@@ -62,7 +64,7 @@ def _unlimited(path: Path, source: str) -> Iterator[str]:
         if isinstance(node.func, ast.Attribute):
             owner = _name(node.func.value)
             missing |= _needs(owner, method) - given
-        if missing or (method == "exec_command" and path != SSH_CALL):
+        if missing or (method == "exec_command" and path not in (SSH_CALL, SSH_STREAM)):
             yield f"{path.name}:{node.lineno}: {owner}.{method} without {sorted(missing)}"
 
 
@@ -91,6 +93,13 @@ def test_every_remote_call_of_the_adapters_has_a_limit() -> None:
 )
 def test_a_call_without_a_limit_is_found(source: str) -> None:
     assert list(_unlimited(Path("adapter.py"), source))
+
+
+def test_a_stream_over_ssh_has_a_limit_for_each_piece_and_for_the_whole() -> None:
+    text = tree.read(SSH_STREAM)
+    assert text.count("exec_command(") == 1
+    assert text.index("settimeout(silence_seconds)") < text.index("exec_command(")
+    assert "with ended_after(seconds, self._transport.close)" in text
 
 
 def test_each_call_over_ssh_ends_its_connection_by_a_deadline() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from appliance.cli.site_session import SiteSession
-    from appliance.workflows.cluster.restore import RestorePorts, RestoreRequest
+    from appliance.workflows.cluster.restore import RestoreRequest, RestoreSources
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
 
@@ -19,7 +19,7 @@ def restore_ports(
     request: RestoreRequest,
     file: Path | None,
     identity: Path | None,
-) -> tuple[Session, RestorePorts]:
+) -> tuple[Session, RestoreSources]:
     """The ports of a restore; the backup is read to its end here.
 
     Raises:
@@ -28,7 +28,7 @@ def restore_ports(
     """
     from appliance.adapters.backup.opened import BackupFile
     from appliance.adapters.control_plane.restoring import SshRestoring
-    from appliance.workflows.cluster.restore import RestorePorts
+    from appliance.workflows.cluster.restore import RestoreSources
 
     options, site = request.options, connected.site
     backup = BackupFile(file, identity) if file is not None and identity is not None else None
@@ -37,5 +37,5 @@ def restore_ports(
     session = connected.session(display, request.run, plays=True)
     lock = connected.lock(request.run, voters=left)
     python = site.settings.ssh.python
-    ports = RestorePorts(SshRestoring(connected.nodes, python), backup)
+    ports = RestoreSources(SshRestoring(connected.nodes, python), backup)
     return replace(session, lock=lock), ports

@@ -53,7 +53,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_there("kmod", "modprobe modinfo", "loads kernel modules, and tells their versions", "host"),
     *_there("openssl", "openssl", "reads and makes certificates", LOOK),
     *_there("dpkg", "dpkg dpkg-query", "lists installed packages", LOOK),
-    *_there("apt", "apt-get apt-config apt-mark", "installs and holds packages", LOOK),
+    *_there("apt", "apt-get apt-config apt-helper apt-mark", "installs and holds packages", LOOK),
     *_there("rsync", "rsync", "receives the bundle", "artifacts", Where.SERVICES),
     *_there("rsync", "rsync", "receives Run:ai's bundle", "runai", Where.VENDOR),
     # Brought from the bundle.
@@ -62,6 +62,8 @@ PROGRAMS: tuple[Program, ...] = (
     *_brought("docker-ce docker.io", "docker", "runs containers", "runtime"),
     *_brought("containerd.io containerd", "containerd", "runs containers for Docker", "runtime"),
     *_brought("", "kubeadm kubectl kubelet", "creates and runs a cluster member", "registry"),
+    *_brought("", "helm", "installs charts, and tells their values", "runai"),
+    *_brought("docker-registry", "docker-registry", "holds images; frees blobs", "registry"),
     *_brought("nfs-kernel-server", "exportfs rpc.nfsd", "exports the shared storage", "storage"),
     *_brought("dkms", "dkms", "builds NVIDIA's driver for each kernel", "gpu"),
     *_brought("keepalived", "keepalived", "carries the address of Run:ai's backend", "runai"),

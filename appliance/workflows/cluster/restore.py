@@ -47,7 +47,7 @@ POLL_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
-class RestorePorts:
+class RestoreSources:
     """What a restore needs beyond a session.
 
     Attributes:
@@ -92,7 +92,7 @@ class RestoreResult:
 def cluster_restore(
     request: RestoreRequest,
     session: Session,
-    ports: RestorePorts,
+    ports: RestoreSources,
     confirm: Callable[[RestorePlan], bool],
 ) -> RestoreResult:
     """Refuse, or restore, compare and clean up.
@@ -119,7 +119,7 @@ def cluster_restore(
         return _Run(request, session, ports, now).carry_out()
 
 
-def _planned(request: RestoreRequest, session: Session, ports: RestorePorts) -> RestorePlan:
+def _planned(request: RestoreRequest, session: Session, ports: RestoreSources) -> RestorePlan:
     site, options = request.site, request.options
     views = ports.restoring.look(site.control_plane)
     now = session.clock.now()
@@ -142,7 +142,7 @@ class _Run:
     """One run, after everything that could refuse it."""
 
     def __init__(
-        self, request: RestoreRequest, session: Session, ports: RestorePorts, plan: RestorePlan
+        self, request: RestoreRequest, session: Session, ports: RestoreSources, plan: RestorePlan
     ) -> None:
         self._request, self._session, self._ports, self._plan = request, session, ports, plan
         self._recorder = Recorder(request.run, session)

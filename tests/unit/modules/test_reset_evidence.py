@@ -163,6 +163,7 @@ def run_module(name: str, machine: Machine, **more: Any) -> dict[str, Any]:
         params: dict[str, Any] = {  # noqa: RUF012
             **{"node_name": "w2", "machine_id": "m1", "api_hosts": ["api.test"]},
             **{"ca_sha256": digest(OURS), "vouched": "", "units": [], "homes": []},
+            **{"snapshots_kept": False},
             **{"root": str(machine.root)},
             **more,
         }

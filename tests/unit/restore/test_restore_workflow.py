@@ -11,9 +11,9 @@ from appliance.model.backup.restore import RestoreOptions
 from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Fault
 from appliance.workflows.cluster.restore import (
-    RestorePorts,
     RestoreRequest,
     RestoreResult,
+    RestoreSources,
     cluster_restore,
 )
 from appliance.workflows.session.session import Session
@@ -40,7 +40,7 @@ def restore(
     backup = None if options.survivor else FakeBackup()
     session: Session = fake_session(rack, journal)
     return cluster_restore(
-        request, session, RestorePorts(FakeRestoring(rack), backup), lambda _plan: answer
+        request, session, RestoreSources(FakeRestoring(rack), backup), lambda _plan: answer
     )
 
 
@@ -110,7 +110,7 @@ def test_a_cluster_that_came_back_while_the_operator_thought_is_refused() -> Non
         rack.views["cp1"] = view("cp1", etcd="cluster")
         return True
 
-    ports = RestorePorts(FakeRestoring(rack), FakeBackup())
+    ports = RestoreSources(FakeRestoring(rack), FakeBackup())
     with pytest.raises(PreflightFailed):
         cluster_restore(request, fake_session(rack), ports, confirm)
     assert rack.done == []

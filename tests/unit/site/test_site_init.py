@@ -176,8 +176,8 @@ def test_a_commented_default_can_be_uncommented(tmp_path: Path) -> None:
     write(directory, new())
     path = directory / "group_vars/all/site.yml"
     text = path.read_text(encoding="utf-8").replace("# nfs: {server: ..., path: ...}\n", "")
-    # Like nfs, they have no default: a file and a key of the organisation's are needed.
-    needed = ("# external_reg", "# imaging")
+    # Like nfs, they have no default: a file and keys of the organisation's are needed.
+    needed = ("# external_reg", "# imaging", "# backup")
     text = "\n".join(line for line in text.splitlines() if not line.startswith(needed))
     head, body = text.split("\n\n", 1)
     # Every paragraph is a comment, then a key; a commented key begins at its name.
@@ -189,7 +189,8 @@ def test_a_commented_default_can_be_uncommented(tmp_path: Path) -> None:
         paragraphs.append("\n".join(lines))
     path.write_text("\n\n".join([head, *paragraphs]) + "\n", encoding="utf-8")
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert set(data) == set(SiteSettings.model_fields) - {"nfs", "external_registry", "imaging"}
+    without = {"nfs", "external_registry", "imaging", "backup"}
+    assert set(data) == set(SiteSettings.model_fields) - without
     assert check_site(directory, known=KNOWN).faults == ()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.typos import Words
 from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.hints import say
@@ -31,7 +32,7 @@ MOST_LINES = 40
     "--only",
     "only",
     multiple=True,
-    type=click.Choice(AREAS),
+    type=Words(AREAS),
     help="Clean up one area alone; repeatable.",
 )
 @click.option(

@@ -11,7 +11,6 @@ from appliance.model.site.fields import Settings, wrong
 
 AGE: Final = re.compile(r"age1[02-9ac-hj-np-z]{58}")
 SSH: Final = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}")
-_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 def normal_recipient(text: str) -> str:
@@ -50,15 +49,8 @@ def _target(value: object) -> str:
     )
 
 
-def _time(value: object) -> str:
-    if isinstance(value, str) and _TIME.fullmatch(value):
-        return value
-    raise wrong(f"{value!r} is no time of day", 'write it like "02:30", in quotes')
-
-
 Recipient = Annotated[str, BeforeValidator(_recipient)]
 Target = Annotated[str, BeforeValidator(_target)]
-TimeOfDay = Annotated[str, BeforeValidator(_time)]
 
 
 class Keep(Settings):
@@ -80,5 +72,3 @@ class Backup(Settings):
     keep: Keep = Keep()
     fresh_hours: Annotated[StrictInt, Field(ge=1, le=8760)] = 26
     """A newest backup that is older gives a warning, and holds back maintenance and upgrades."""
-    schedule: TimeOfDay | None = None
-    """Time of day at which control-plane nodes save what they hold, as "02:30"; null: never."""

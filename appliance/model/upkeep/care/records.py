@@ -62,13 +62,13 @@ class Known:
         records: of the journal.
         marks: what Node objects say, as text: a run that one names goes on; None: unknown.
         nodes: the names of the site's nodes.
-        now: UTC epoch seconds.
+        moment: of now, UTC epoch seconds.
     """
 
     records: Sequence[Record]
     marks: Collection[str] | None
     nodes: Collection[str]
-    now: float
+    moment: float
 
 
 def record_items(runs: Sequence[KeptRun], sizes: StateSizes, known: Known) -> Iterator[Item]:
@@ -108,7 +108,7 @@ def record_items(runs: Sequence[KeptRun], sizes: StateSizes, known: Known) -> It
 
 def _stays(one: KeptRun, newest: Collection[str], records: Sequence[Record], known: Known) -> bool:
     """Whether a run's folder is kept: whatever is not surely over is."""
-    if known.marks is None or one.id in newest or known.now - one.begun < KEPT_DAYS * DAY:
+    if known.marks is None or one.id in newest or known.moment - one.begun < KEPT_DAYS * DAY:
         return True
     verified = [record.step for record in records if record.outcome == "verified"]
     # A step that was killed has a folder, and no record.
