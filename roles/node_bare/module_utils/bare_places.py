@@ -78,6 +78,8 @@ OF_PACKAGES = {
     "nginx": ("etc/nginx",),
 }
 RUNTIMES = ("docker.io", "docker-ce", "containerd", "containerd.io")
+# Where a restore moved etcd's data: every Secret of the cluster before.
+ETCD_ASIDE = ("var/lib", "etcd.before-*")
 # Folders in which others add what a package of ours serves; these names in them are no others'.
 SERVED = {
     "nfs-kernel-server": (("etc/exports.d", ".exports", ("appliance.exports",)),),

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ansible.module_utils.bare_places import (
     DRIVER,
+    ETCD_ASIDE,
     EXPORTS,
     FILES,
     OF_PACKAGES,
@@ -37,6 +38,7 @@ RECORD = HOME + "/packages.json"
 # Documents and lock of the site: they go last, on every control-plane node.
 LAST = ("archive", "lock")
 SHARED = "shared storage: volumes, Run:ai's database"
+ASIDE = "etcd's data before a restore"
 # In HOME; each holds what no install makes again.
 DATA = (("etcd-snapshots", "snapshots of etcd"), ("backup", "backups"), ("backups", "backups"))
 DUMPS = HOME + "/runai"
@@ -267,6 +269,10 @@ class Survey:
         ]
         dumps = [n for n in names_in(self.root / DUMPS) if fnmatch.fnmatchcase(n, DUMP)]
         found += [("%s/%s" % (DUMPS, n), "dump of Run:ai's database") for n in dumps]
+        folder, pattern = ETCD_ASIDE
+        aside = fnmatch.filter(names_in(self.root / folder), pattern)
+        aside = [n for n in aside if names_in(self.root / folder / n / "member")]
+        found += [("%s/%s" % (folder, n), ASIDE) for n in aside]
         if self._export and self.is_our_export():
             found.append((self._export, SHARED))
         return found
@@ -276,7 +282,8 @@ class Survey:
         found = []
         for name, what in self.data():
             folder = self.root / name
-            inside = [name + "/" + n for n in names_in(folder)] if what != SHARED else []
+            is_one = what not in (SHARED, ASIDE)
+            inside = [name + "/" + n for n in names_in(folder)] if is_one else []
             found += [(int((self.root / n).lstat().st_mtime), "/" + n) for n in inside]
         return [max(found)[1], max(0, max(found)[0])] if found else None
 

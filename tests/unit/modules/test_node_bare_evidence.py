@@ -108,3 +108,20 @@ def test_without_the_sites_ca_programs_that_others_may_have_stay(
     assert {"usr/local/bin/helm", "usr/local/bin/kubeadm", "opt/cni/bin/bridge"} <= machine.files()
     assert "usr/local/sbin/appliance-pod-guard" not in machine.files()
     assert found.survey().document()["files"] == []
+
+
+def test_etcds_data_before_a_restore_are_named_and_go_where_data_are_given_up(
+    bare: ModuleType, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    aside = "var/lib/etcd.before-0f0f0f0f0f0f/member/snap/db"
+    machine.put(aside, "every Secret")
+    machine.put("var/lib/etcd.before-theirs/notes")
+    found = strip(bare, machine)
+    assert aside in machine.files()
+    document = found.survey().document()
+    assert ["/var/lib/etcd.before-0f0f0f0f0f0f", "etcd's data before a restore"] in document["data"]
+    assert "before-0f" not in document["newest_backup"][0]
+    strip(bare, machine, lose_data=True)
+    assert aside not in machine.files()
+    assert "var/lib/etcd.before-theirs/notes" in machine.files()
