@@ -43,6 +43,7 @@ class FakeEtcdSpace:
         self.acts = acts
         self.members = {one.node: one for one in members}
         self.compacts_to = 20 * MB
+        self.never_frees = ""
         self.recovering: set[str] = set()
         self.seen_sick = 0
 
@@ -64,6 +65,8 @@ class FakeEtcdSpace:
         assert self.members[node.name].leads
         assert revision == 900
         for name, one in self.members.items():
+            if name == self.never_frees:
+                continue
             self.members[name] = replace(one, used_bytes=min(one.used_bytes, self.compacts_to))
         self.acts.made("compact")
 
@@ -197,3 +200,14 @@ def test_an_answer_is_read() -> None:
 def test_a_strange_answer_is_an_error(text: str) -> None:
     with pytest.raises((ValueError, LookupError, TypeError)):
         space_of("cp1", text)
+
+
+def test_one_member_that_is_full_still_keeps_every_alarm() -> None:
+    port = FakeEtcdSpace(Acts(), *map(full, NAMES))
+    space = {"size_bytes": 2048 * MB, "used_bytes": 2048 * MB}
+    # It raised no alarm of its own, and would as soon as writes are taken again.
+    port.members["cp2"] = replace(port.members["cp2"], **space)
+    port.never_frees = "cp2"
+    with pytest.raises(StepNotVerified, match="cp2: etcd's database has"):
+        clean_etcd(SITE, port, session())
+    assert not [act for act in port.acts.done if act.startswith("disarm")]
