@@ -219,7 +219,8 @@ class Bare:
 
     def _with(self, names):
         out = self._call(*self._apt("-s", "purge", *names))
-        return set(re.findall(r"^(?:Purg|Remv) ([^ :]+)", out, re.MULTILINE))
+        # What apt would install instead is none of ours either.
+        return set(re.findall(r"^(?:Purg|Remv|Inst) ([^ :]+)", out, re.MULTILINE))
 
     def of_packages(self):
         """Remove what packages left behind that are purged."""

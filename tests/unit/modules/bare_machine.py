@@ -101,6 +101,7 @@ class Machine:
         self.needs = {"htop": {"htop-lib"}}
         self.needs_one = dict[str, set[str]]()
         self.dpkg_fails = False
+        self.comes = dict[str, str]()
         self.owners = dict[str, str]()
         self.held = {"docker.io", "linux-image-5.4", "their-package"}
         self.active = {"kubelet.service", "docker.service", "kubepods.slice"}
@@ -143,7 +144,9 @@ class Machine:
             words = ("active", "inactive") if argv[1] == "is-active" else ("enabled", "disabled")
             return 0, words[0] if yes else words[1], ""
         if argv[0] == "apt-get" and "-s" in argv:
-            return 0, "".join(f"Purg {name} [1]\n" for name in self._goes(argv)), ""
+            goes = self._goes(argv)
+            comes = [f"Inst {new} (1)\n" for old, new in self.comes.items() if old in goes]
+            return 0, "".join([*(f"Purg {name} [1]\n" for name in goes), *comes]), ""
         if argv[0] == "iptables-nft-save":
             return 0, self.rules, ""
         if len(self.changed) == self.kill_at:

@@ -86,6 +86,16 @@ def test_a_package_of_others_that_needs_one_of_two_stays(bare: ModuleType, tmp_p
     assert "nginx" not in machine.installed
 
 
+def test_a_package_for_which_apt_would_install_another_stays(
+    bare: ModuleType, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    machine.comes = {"nginx": "apache2"}
+    strip(bare, machine)
+    assert "nginx" in machine.installed
+    assert "docker.io" not in machine.installed
+
+
 def test_a_folder_that_a_package_of_others_has_is_not_emptied(
     bare: ModuleType, tmp_path: Path
 ) -> None:
