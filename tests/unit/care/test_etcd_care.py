@@ -204,9 +204,8 @@ def test_a_strange_answer_is_an_error(text: str) -> None:
 
 def test_one_member_that_is_full_still_keeps_every_alarm() -> None:
     port = FakeEtcdSpace(Acts(), *map(full, NAMES))
-    space = {"size_bytes": 2048 * MB, "used_bytes": 2048 * MB}
     # It raised no alarm of its own, and would as soon as writes are taken again.
-    port.members["cp2"] = replace(port.members["cp2"], **space)
+    port.members["cp2"] = replace(port.members["cp2"], used_bytes=2048 * MB)
     port.never_frees = "cp2"
     with pytest.raises(StepNotVerified, match="cp2: etcd's database has"):
         clean_etcd(SITE, port, session())
