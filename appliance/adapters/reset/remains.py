@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
 
 FOLDER: Final = "roles/node_bare/module_utils"
-# In the order in which the second uses the first.
-SURVEY: Final = ("bare_places", "bare_survey")
+# In the order in which the last uses the others.
+SURVEY: Final = ("bare_files", "bare_places", "bare_survey")
 SECONDS: Final = 120
 AT_ONCE: Final = 32
 

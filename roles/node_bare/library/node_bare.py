@@ -12,18 +12,15 @@ from pathlib import Path
 from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_mounts import below, mounts_of, require_local
 from ansible.module_utils.appliance_programs import runner
+from ansible.module_utils.bare_files import block_of, is_there, names_in, small_text
 from ansible.module_utils.bare_places import FOLDERS, UNITS
 from ansible.module_utils.bare_survey import (
     CA,
     ETC,
     EXPORT_MARKER,
     HOME,
-    HOSTS,
     SWAP,
     Survey,
-    is_there,
-    names_in,
-    small_text,
 )
 from ansible.module_utils.basic import AnsibleModule
 
@@ -254,11 +251,9 @@ class Bare:
         if "etc/hosts" in found:
             path = self.root / "etc/hosts"
             lines = path.read_text(errors="surrogateescape").splitlines(keepends=True)
-            plain = [line.rstrip("\n") for line in lines]
-            begin, end = plain.index(HOSTS[0]), plain.index(HOSTS[1])
-            if begin < end:
-                # In a container it is a bind mount, which no rename takes.
-                self._put("".join(lines[:begin] + lines[end + 1 :]), path)
+            begin, end = block_of("".join(lines).splitlines())
+            # In a container it is a bind mount, which no rename takes.
+            self._put("".join(lines[:begin] + lines[end + 1 :]), path)
         if "etc/fstab" in found:
             path = self.root / "etc/fstab"
             lines = path.read_text(errors="surrogateescape").splitlines(keepends=True)

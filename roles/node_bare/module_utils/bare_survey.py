@@ -1,7 +1,7 @@
 """What this product left on a machine: what a reset takes away, what stays, which data.
 
-The role's module uses it, and the tool runs it over SSH with ``bare_places.py`` alone, for the
-forecast and as the evidence of the end. So it imports nothing else of ours.
+The role's module uses it, and the tool runs it over SSH with the two modules that it imports, for
+the forecast and as the evidence of the end. So it imports nothing else of ours.
 
 Python 3.8, standard library. What must not be here: any change.
 """
@@ -14,11 +14,11 @@ import json
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
+from ansible.module_utils.bare_files import block_of, is_one_of, is_there, names_in, small_text
 from ansible.module_utils.bare_places import (
     DRIVER,
     ETCD_ASIDE,
@@ -45,12 +45,9 @@ DUMPS = HOME + "/runai"
 DUMP = "before-*"
 EXPORT_MARK, EXPORT_MARKER = HOME + "/nfs-export.json", "appliance-export.json"
 ID = re.compile(r"[0-9a-f]{32}\Z")
-SMALL = 1 << 20
 SWAP = "# appliance: no swap: "
 COPIES = ("fstab.appliance-", "hosts.appliance-")
-HOSTS = ("# BEGIN appliance", "# END appliance")
 GUARD = re.compile(r"\A[a-z0-9][a-z0-9+.-]*\Z")
-TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
 SECONDS = 60
 
 
@@ -67,35 +64,6 @@ def run(argv):
         done.stdout.decode("utf-8", "replace"),
         done.stderr.decode("utf-8", "replace"),
     )
-
-
-def small_text(path):
-    """Return the text of a regular file of at most a megabyte, None without one; no link."""
-    try:
-        handle = os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        return stream.read(SMALL).decode("utf-8", "replace")
-
-
-def names_in(folder):
-    """Return the names in a folder that is no link, sorted; none without one."""
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir())
-
-
-def is_there(path):
-    """Return whether there is anything of that name, a broken link included."""
-    return os.path.lexists(str(path))
-
-
-def is_one_of(name, patterns):
-    """Return whether a name fits one of the patterns of a shell."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Survey:
@@ -256,7 +224,7 @@ class Survey:
         """Return the files in which lines of ours are."""
         hosts = small_text(self.root / "etc/hosts") or ""
         fstab = small_text(self.root / "etc/fstab") or ""
-        block = all(mark in hosts.splitlines() for mark in HOSTS)
+        block = block_of(hosts.splitlines())
         swap = any(line.startswith(SWAP) for line in fstab.splitlines())
         return [n for n, found in (("etc/hosts", block), ("etc/fstab", swap)) if found]
 

@@ -135,3 +135,20 @@ def test_etcds_data_before_a_restore_are_named_and_go_where_data_are_given_up(
     strip(bare, machine, lose_data=True)
     assert aside not in machine.files()
     assert "var/lib/etcd.before-theirs/notes" in machine.files()
+
+
+def test_a_comment_in_another_encoding_is_kept_as_it_is(bare: ModuleType, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    hosts = b"# K\xf6ln\n# BEGIN appliance\n198.18.7.11 cp1\n# END appliance\n"
+    (tmp_path / "etc/hosts").write_bytes(hosts)
+    strip(bare, machine)
+    assert (tmp_path / "etc/hosts").read_bytes() == b"# K\xf6ln\n"
+
+
+def test_marks_in_the_wrong_order_are_no_block_of_ours(bare: ModuleType, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    text = "# END appliance\n10.0.0.1 theirs\n# BEGIN appliance\n"
+    machine.put("etc/hosts", text)
+    found = strip(bare, machine)
+    assert (tmp_path / "etc/hosts").read_text() == text
+    assert "/etc/hosts" not in found.survey().document()["files"]
