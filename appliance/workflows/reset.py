@@ -219,6 +219,8 @@ class _Reset:
             f"{name}: {len(view.pods)} pods end{_first(view)}"
             for name, view in self._session.drain.views(names).items()
         ]
+        for name in sorted(set(cluster.nodes) - set(names)):
+            lines.append(f"{name}: a member that the inventory does not have: IT IS LEFT as it is")
         for name, volume in cluster.storage.volumes.items():
             fate = "GO" if lost and self._serves() else "stay"
             lines.append(f"volume {name} ends; its data {fate}: {volume.source}")

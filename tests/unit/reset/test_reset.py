@@ -133,6 +133,14 @@ def test_the_forecast_names_pods_machines_and_the_newest_backup() -> None:
     assert any(line.startswith("NO BACKUP") for line in bench.reset(dry_run=True).lines)
 
 
+def test_a_member_that_the_inventory_does_not_have_is_named() -> None:
+    bench = Bench()
+    cluster: Any = bench.rack.cluster
+    bench.rack.cluster = replace(cluster, nodes={**cluster.nodes, "gpu9": cluster.nodes["w1"]})
+    lines = bench.reset(dry_run=True).lines
+    assert "gpu9: a member that the inventory does not have: IT IS LEFT as it is" in lines
+
+
 def test_an_api_that_is_away_holds_nothing_up() -> None:
     bench = Bench()
     bench.rack.cluster = Unreachable("connection refused")
