@@ -132,6 +132,13 @@ NEEDED: dict[str, tuple[Supply, Needs, dict[str, Any], set[str]]] = {
         ),
         Needs(), {}, {R1},
     ),
+    "the next one is here already": (
+        replace(
+            SUPPLY,
+            bundles=(OLDEST, replace(NOW, verified=1), replace(BEFORE, verified=2)),
+        ),
+        Needs(), {}, set(),
+    ),
     "the newest one before is not whole any more": (
         replace(
             SUPPLY,

@@ -127,8 +127,12 @@ def needed_bundles(bundles: Sequence[StoredBundle], needs: Needs) -> Mapping[str
     """Digest -> why a bundle stays."""
     why: dict[str, str] = {}
     # One that cannot be used again is no rollback's.
-    usable = (one for one in bundles if not one.served and one.images is not None)
-    before = max(usable, key=lambda one: one.verified, default=None)
+    usable = [one for one in bundles if not one.served and one.images is not None]
+    newest = max(usable, key=lambda one: one.verified, default=None)
+    served = max((one.verified for one in bundles if one.served), default=-1)
+    # One that an upgrade brought already is newer than the one that is served.
+    older = [one for one in usable if one.verified < served]
+    before = max(older, key=lambda one: one.verified, default=newest)
     for one in bundles:
         if one.served:
             why[one.digest] = "nodes are served by it"
@@ -138,6 +142,8 @@ def needed_bundles(bundles: Sequence[StoredBundle], needs: Needs) -> Mapping[str
             why[one.digest] = "it is not whole: a transfer goes on, or was interrupted"
         elif one is before:
             why[one.digest] = "the one before: a rollback needs it"
+        elif one is newest:
+            why[one.digest] = "it was brought last: an upgrade or a rollback needs it"
         elif one.release in needs.releases:
             why[one.digest] = f"a backup or the site names the release {one.release}"
     return why
