@@ -24,6 +24,7 @@ from appliance.model.site.ssh import connection_vars
 from appliance.model.site.vault_ref import CA_CERTIFICATE
 from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.nodes.cri_socket import cri_socket
+from appliance.model.state.nodes.kubeadm_state import ca_of
 from appliance.model.state.nodes.maintenance import timestamp
 from appliance.workflows.node.baselines import read_passports
 from appliance.workflows.node.power import Unlocked
@@ -160,7 +161,7 @@ class _Reset:
             [node for node in self._site.nodes if node.name in self._observed.node_facts]
         )
         known = Known(
-            (mark.ca if mark else None) or request.cluster_ca,
+            self._cluster_ca(mark),
             request.site_ca(),
             passports,
             {name: one for name, one in answers.items() if isinstance(one, Remains)},
@@ -176,6 +177,18 @@ class _Reset:
         )
         refuse(self._plan.refusals)
         return self._plan
+
+    def _cluster_ca(self, mark: ResetMark | None) -> str | None:
+        """Whose cluster it is: by the mark, unless it is that of a cluster before this one.
+
+        An install after a reset that was given up leaves the mark where it is.
+        """
+        here = self._request.cluster_ca
+        facts = (self._observed.node_facts.get(node.name) for node in self._site.control_plane)
+        shown = {ca for one in facts if one is not None and (ca := ca_of(one))}
+        if here is not None and shown == {here}:
+            return here
+        return (mark.ca if mark else None) or here
 
     def _documents(self) -> tuple[dict[str, Passport], ResetMark | None]:
         """Passports, and the mark of a reset that began; nothing where no control plane answers."""
@@ -206,6 +219,8 @@ class _Reset:
             f"{name}: {len(view.pods)} pods end{_first(view)}"
             for name, view in self._session.drain.views(names).items()
         ]
+        for name in sorted(set(cluster.nodes) - set(names)):
+            lines.append(f"{name}: a member that the inventory does not have: IT IS LEFT as it is")
         for name, volume in cluster.storage.volumes.items():
             fate = "GO" if lost and self._serves() else "stay"
             lines.append(f"volume {name} ends; its data {fate}: {volume.source}")
@@ -280,9 +295,9 @@ class _Reset:
     def _write_down(self) -> None:
         """Whose cluster it is, before the first machine stops to show it."""
         run, now = self._request.run, self._session.clock.now()
-        mark = self._mark or ResetMark(
-            run.id, run.operator, run.host, timestamp(now), self._plan.ca
-        )
+        mark = self._mark
+        if mark is None or (self._plan.ca and mark.ca != self._plan.ca):
+            mark = ResetMark(run.id, run.operator, run.host, timestamp(now), self._plan.ca)
         for missed in self._session.archive.put(DOCUMENT, mark.as_text()):
             self._session.observer.note(f"the reset is not noted on every control plane: {missed}")
 

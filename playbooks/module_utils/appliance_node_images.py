@@ -6,9 +6,14 @@ Python 3.8, standard library. What must not be here: which may go (the control h
 from __future__ import annotations
 
 import json
+import re
 import sys
+from pathlib import Path
 
 from ansible.module_utils.appliance_programs import SECONDS, run
+
+CONFIGURATION = Path("/etc/containerd/config.toml")
+SANDBOX = re.compile(r"^\s*sandbox_image\s*=\s*[\"']([^\"'\s]+)[\"']", re.MULTILINE)
 
 
 class ImagesError(Exception):
@@ -114,7 +119,21 @@ class Containerd:
         found = set()
         for one in document.get("containers") or ():
             found |= {one.get("imageRef", ""), (one.get("image") or {}).get("image", "")}
-        return found
+        return found | self._sandbox()
+
+    def _sandbox(self):
+        """Return the name of the image below every pod, which is no container's.
+
+        Raises:
+            ImagesError: the configuration cannot be read.
+        """
+        try:
+            text = CONFIGURATION.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            raise ImagesError("%s cannot be read: %s" % (CONFIGURATION, error)) from error
+        return set(SANDBOX.findall(text))
 
     def remove(self, name, digest):
         """Remove a name of an image.

@@ -31,12 +31,20 @@ def test_yes_alone_is_refused_with_the_words_that_work(
 
 @pytest.mark.parametrize(("typed", "code"), [("rack", 0), ("rack8", 3), ("", 3)])
 def test_the_name_is_asked_and_has_to_be_right(
-    typed: str, code: int, rack: Rack, words: list[str], monkeypatch: pytest.MonkeyPatch
+    typed: str,
+    code: int,
+    *,
+    rack: Rack,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
 ) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(click, "prompt", lambda *_, **__: typed)
     assert run(words) == code
     assert bool(rack.plays) is (code == 0)
+    told = capsys.readouterr().err
+    assert ("appliance reset --wipe rack" in told) is (code == 3), "the hint works as it is typed"
 
 
 def test_another_sites_name_and_a_strange_node_are_refused(
@@ -48,6 +56,7 @@ def test_another_sites_name_and_a_strange_node_are_refused(
     assert rack.plays == []
 
 
-def test_without_a_terminal_nothing_is_asked(rack: Rack, words: list[str]) -> None:
+def test_without_a_terminal_nothing_is_asked(rack: Rack, words: list[str], capsys: Capture) -> None:
     assert run(words) == 3
+    assert "appliance reset --wipe rack --yes" in capsys.readouterr().err
     assert rack.plays == []

@@ -300,6 +300,17 @@ def test_a_kept_digest_and_a_host_that_serves_nothing_stop_it(world: World) -> N
     assert world.acts.done == []
 
 
+def test_a_part_of_an_index_that_stays_stops_it(world: World) -> None:
+    digest = world.want["images"]["pause:3.5"]
+    part = {"mediaType": MANIFEST, "digest": digest, "size": 1}
+    text = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [part]}).encode()
+    world.registry.manifest("pause", "all", text, INDEX)
+    age(world.registry.storage)
+    with pytest.raises(clean.RegistryError, match=r"pause:3\.5 is a part of pause@sha256:"):
+        clean.converge(world.want)
+    assert world.acts.done == []
+
+
 def test_nothing_goes_while_an_image_is_pushed(world: World) -> None:
     world.registry.blob("theirs/new", b"half an image")
     with pytest.raises(clean.RegistryError, match="an image is being pushed"):

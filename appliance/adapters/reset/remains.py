@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from appliance.adapters.control_plane.etcd_evidence import BOOT
 from appliance.adapters.local.shipped import find_content_root
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import NodeUnreachable
@@ -18,9 +19,18 @@ if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.model.site.settings import Node, Site
 
-SURVEY: Final = "roles/node_bare/module_utils/bare_survey.py"
+FOLDER: Final = "roles/node_bare/module_utils"
+# In the order in which the last uses the others.
+SURVEY: Final = ("bare_files", "bare_places", "bare_survey")
 SECONDS: Final = 120
 AT_ONCE: Final = 32
+
+
+def survey() -> bytes:
+    """The program that a machine runs."""
+    folder = find_content_root() / FOLDER
+    sources = [(name, (folder / f"{name}.py").read_text()) for name in SURVEY]
+    return f"SOURCES = {sources!r}\n{BOOT}".encode()
 
 
 class SshRemains:
@@ -34,7 +44,7 @@ class SshRemains:
         """Node -> what it has, or why it did not say."""
         if not nodes:
             return {}
-        source = (find_content_root() / SURVEY).read_bytes()
+        source = survey()
         with ThreadPoolExecutor(min(len(nodes), AT_ONCE)) as pool:
             found = pool.map(lambda node: self._read(node, source), nodes)
             return dict(zip((n.name for n in nodes), found, strict=True))

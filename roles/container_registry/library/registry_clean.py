@@ -103,6 +103,19 @@ class Removal:
             other = self._others(name, digest)
             if other:
                 return "%s names the same image as %s" % (other, name)
+            index = self._index_of(name, digest)
+            if index:
+                return "%s is a part of %s, which stays" % (name, index)
+        return None
+
+    def _index_of(self, name, digest):
+        """Return an index that stays and names an image of its repository, by its digest."""
+        repository = name.rpartition(":")[0]
+        asked = set(self.images.values())
+        for one in self.revisions:
+            here = one["repository"] == repository and one["digest"] not in asked
+            if here and digest in one["children"]:
+                return "%s@%s" % (repository, one["digest"])
         return None
 
     def _others(self, name, digest):

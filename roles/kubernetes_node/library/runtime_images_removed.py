@@ -44,7 +44,7 @@ def due(runtime, registry, images):
     return sorted(
         (entry["name"], entry["digest"])
         for entry in runtime.images()
-        if asked.get(entry["name"]) == entry["digest"] and entry["id"] not in used
+        if asked.get(entry["name"]) == entry["digest"] and not {entry["id"], entry["name"]} & used
     )
 
 

@@ -12,19 +12,15 @@ from pathlib import Path
 from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_mounts import below, mounts_of, require_local
 from ansible.module_utils.appliance_programs import runner
+from ansible.module_utils.bare_files import block_of, is_there, names_in, small_text
+from ansible.module_utils.bare_places import FOLDERS, UNITS
 from ansible.module_utils.bare_survey import (
     CA,
     ETC,
     EXPORT_MARKER,
-    FOLDERS,
     HOME,
-    HOSTS,
     SWAP,
-    UNITS,
     Survey,
-    is_there,
-    names_in,
-    small_text,
 )
 from ansible.module_utils.basic import AnsibleModule
 
@@ -209,14 +205,19 @@ class Bare:
 
     def _free(self, names):
         """Return those whose removal takes no package of others with it."""
-        if names and self._with(names) - set(names):
-            wanted = set(names)
-            names = [name for name in names if not self._with([name]) - wanted]
-        return names
+        if not names or not self._with(names) - set(names):
+            return names
+        wanted, free = set(names), []
+        for name in names:
+            # Together: something of others may need either of two.
+            if not self._with([*free, name]) - wanted:
+                free.append(name)
+        return free
 
     def _with(self, names):
         out = self._call(*self._apt("-s", "purge", *names))
-        return set(re.findall(r"^(?:Purg|Remv) ([^ :]+)", out, re.MULTILINE))
+        # What apt would install instead is none of ours either.
+        return set(re.findall(r"^(?:Purg|Remv|Inst) ([^ :]+)", out, re.MULTILINE))
 
     def of_packages(self):
         """Remove what packages left behind that are purged."""
@@ -250,11 +251,9 @@ class Bare:
         if "etc/hosts" in found:
             path = self.root / "etc/hosts"
             lines = path.read_text(errors="surrogateescape").splitlines(keepends=True)
-            plain = [line.rstrip("\n") for line in lines]
-            begin, end = plain.index(HOSTS[0]), plain.index(HOSTS[1])
-            if begin < end:
-                # In a container it is a bind mount, which no rename takes.
-                self._put("".join(lines[:begin] + lines[end + 1 :]), path)
+            begin, end = block_of("".join(lines).splitlines())
+            # In a container it is a bind mount, which no rename takes.
+            self._put("".join(lines[:begin] + lines[end + 1 :]), path)
         if "etc/fstab" in found:
             path = self.root / "etc/fstab"
             lines = path.read_text(errors="surrogateescape").splitlines(keepends=True)
@@ -364,7 +363,10 @@ def main():
     if why:
         module.fail_json(msg="%s. Nothing was removed" % why, removed=[])
     if module.check_mode:
-        document = bare.survey().document()
+        try:
+            document = bare.survey().document()
+        except OSError as error:
+            module.fail_json(msg="%s. Nothing was removed" % error, removed=[])
         names = [*document["packages"], *document["files"], *document["own"]]
         module.exit_json(changed=bool(names), removed=names)
     try:

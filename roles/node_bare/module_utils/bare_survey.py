@@ -1,7 +1,7 @@
 """What this product left on a machine: what a reset takes away, what stays, which data.
 
-The role's module uses it, and the tool runs this file by itself over SSH, for the forecast and as
-the evidence of the end. So it imports nothing of ours.
+The role's module uses it, and the tool runs it over SSH with the two modules that it imports, for
+the forecast and as the evidence of the end. So it imports nothing else of ours.
 
 Python 3.8, standard library. What must not be here: any change.
 """
@@ -14,10 +14,23 @@ import json
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
+
+from ansible.module_utils.bare_files import block_of, is_one_of, is_there, names_in, small_text
+from ansible.module_utils.bare_places import (
+    DRIVER,
+    ETCD_ASIDE,
+    EXPORTS,
+    FILES,
+    OF_PACKAGES,
+    PLUGIN_DIR,
+    PLUGINS,
+    RUNTIMES,
+    SERVED,
+    VITAL,
+)
 
 HOME, ETC = "var/lib/appliance", "etc/appliance"
 CA = ETC + "/ca.crt"
@@ -25,93 +38,16 @@ RECORD = HOME + "/packages.json"
 # Documents and lock of the site: they go last, on every control-plane node.
 LAST = ("archive", "lock")
 SHARED = "shared storage: volumes, Run:ai's database"
+ASIDE = "etcd's data before a restore"
 # In HOME; each holds what no install makes again.
 DATA = (("etcd-snapshots", "snapshots of etcd"), ("backup", "backups"), ("backups", "backups"))
 DUMPS = HOME + "/runai"
 DUMP = "before-*"
 EXPORT_MARK, EXPORT_MARKER = HOME + "/nfs-export.json", "appliance-export.json"
 ID = re.compile(r"[0-9a-f]{32}\Z")
-SMALL = 1 << 20
-# Fixed paths that roles of ours write; in folders of others the name says whose it is.
-FILES = (
-    "etc/apt/apt.conf.d/52appliance-unattended-upgrades",
-    "etc/apt/apt.conf.d/90appliance",
-    "etc/crictl.yaml",
-    "etc/dnsmasq.d/appliance.conf",
-    "etc/exports.d/appliance.exports",
-    "etc/keepalived/runai-address.conf",
-    "etc/modules-load.d/appliance.conf",
-    "etc/nginx/conf.d/appliance.conf",
-    "etc/sysctl.d/90-appliance.conf",
-    "etc/systemd/system/appliance-runai-address.service",
-    "etc/systemd/system/docker-registry-tls.service",
-    "etc/systemd/system/docker-registry.service.d/appliance.conf",
-    "etc/systemd/system/kubelet.service",
-    "etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
-    "etc/systemd/system/kubelet.service.d/20-pod-guard.conf",
-    "etc/systemd/system/nfs-server.service.d/appliance.conf",
-    "etc/systemd/system/pod-guard.service",
-    "opt/bin/flanneld",
-    "usr/local/bin/crictl",
-    "usr/local/bin/helm",
-    "usr/local/bin/kubeadm",
-    "usr/local/bin/kubectl",
-    "usr/local/bin/kubelet",
-    "usr/local/sbin/appliance-pod-guard",
-    # The login for pulls; a node that never joined has nothing else there.
-    "var/lib/kubelet/config.json",
-)
-# Of containernetworking/plugins, and flannel's.
-PLUGINS = (
-    *("bandwidth", "bridge", "dhcp", "dummy", "firewall", "flannel", "host-device", "host-local"),
-    *("ipvlan", "loopback", "macvlan", "portmap", "ptp", "sbr", "static", "tap", "tuning", "vlan"),
-    "vrf",
-)
-PLUGIN_DIR = "opt/cni/bin"
-# Removed where they are empty afterwards.
-FOLDERS = (
-    "etc/systemd/system/docker-registry.service.d",
-    "etc/systemd/system/kubelet.service.d",
-    "etc/systemd/system/nfs-server.service.d",
-    PLUGIN_DIR,
-    "opt/cni/net.d",
-    "opt/cni",
-    "etc/cni/net.d",
-    "etc/cni",
-    "etc/kubernetes",
-    "etc/exports.d",
-    "run/flannel",
-    "var/lib/cni",
-    "var/lib/dockershim",
-    "var/lib/etcd",
-    "var/lib/kubelet",
-)
-UNITS = (
-    *("kubelet.service", "pod-guard.service", "appliance-runai-address.service"),
-    "docker-registry-tls.service",
-)
-# What a package of ours alone could have put there: it goes once the package is purged.
-OF_PACKAGES = {
-    "chrony": ("etc/chrony", "etc/default/chrony", "var/lib/chrony"),
-    "containerd": ("etc/containerd", "var/lib/containerd", "opt/containerd"),
-    "containerd.io": ("etc/containerd", "var/lib/containerd", "opt/containerd"),
-    "dnsmasq": ("etc/default/dnsmasq", "etc/dnsmasq.d"),
-    "docker-ce": ("etc/docker", "var/lib/docker", "var/lib/dockershim"),
-    "docker-registry": ("etc/docker/registry", "var/lib/docker-registry"),
-    "docker.io": ("etc/docker", "var/lib/docker", "var/lib/dockershim"),
-    "haproxy": ("etc/haproxy", "var/lib/haproxy"),
-    "keepalived": ("etc/keepalived",),
-    "nfs-ganesha": ("etc/ganesha", "var/lib/nfs/ganesha"),
-    "nginx": ("etc/nginx",),
-}
-RUNTIMES = ("docker.io", "docker-ce", "containerd", "containerd.io")
-# As node remove leaves them: the driver, what it is built with, and what gives GPUs to containers.
-DRIVER = ("*nvidia*", "cuda*", "libcuda*", "dkms", "linux-*", "datacenter-gpu-manager*")
 SWAP = "# appliance: no swap: "
 COPIES = ("fstab.appliance-", "hosts.appliance-")
-HOSTS = ("# BEGIN appliance", "# END appliance")
 GUARD = re.compile(r"\A[a-z0-9][a-z0-9+.-]*\Z")
-TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
 SECONDS = 60
 
 
@@ -128,30 +64,6 @@ def run(argv):
         done.stdout.decode("utf-8", "replace"),
         done.stderr.decode("utf-8", "replace"),
     )
-
-
-def small_text(path):
-    """Return the text of a regular file of at most a megabyte, None without one; no link."""
-    try:
-        handle = os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        return stream.read(SMALL).decode("utf-8", "replace")
-
-
-def names_in(folder):
-    """Return the names in a folder that is no link, sorted; none without one."""
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir())
-
-
-def is_there(path):
-    """Return whether there is anything of that name, a broken link included."""
-    return os.path.lexists(str(path))
 
 
 class Survey:
@@ -172,6 +84,7 @@ class Survey:
         why = self.others_containers()
         there = [name for name in RUNTIMES if name in self.installed]
         self.blocked = dict.fromkeys(there, why) if why else {}
+        self.blocked.update(self._serving_others())
 
     def _recorded(self):
         text = small_text(self.root / RECORD)
@@ -186,31 +99,60 @@ class Survey:
         return (found, "") if fits else ({}, "/%s is not readable" % RECORD)
 
     def _installed(self):
-        rc, out, _ = self.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\\n"])
-        rows = [line.split() for line in out.splitlines()] if rc in (0, 1) else []
+        rc, out, err = self.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\\n"])
+        rows = [line.split() for line in out.splitlines()]
+        if rc != 0 or not rows:
+            # An empty list would make every package one that is purged already.
+            raise OSError("dpkg does not list the packages: %s" % (err.strip()[-300:] or rc))
         return {row[0]: row[1] for row in rows if len(row) == 2 and row[1][1:2] not in ("n", "")}
 
     def brought(self):
         """Return the packages of ours that are to go: no driver, no replacement of others."""
         names = set(self.record.get("brought", ())) - set(self.record.get("instead", ()))
-        return sorted(n for n in names if not any(fnmatch.fnmatchcase(n, p) for p in DRIVER))
+        return sorted(n for n in names if not is_one_of(n, (*DRIVER, *VITAL)))
 
     def packages(self):
         """Return those that are still installed, or left their configuration."""
         found = [n for n in self.brought() if n in self.installed]
         if not self.blocked:
             return found
-        return [n for n in found if n not in self.blocked and n != "runc"]
+        spared = {"runc"} if set(self.blocked) & set(RUNTIMES) else set()
+        return [n for n in found if n not in self.blocked and n not in spared]
+
+    def _serving_others(self):
+        """Return {package: why} of those that serve what others configured."""
+        found = {}
+        for name, places in SERVED.items():
+            theirs = [
+                "/%s/%s" % (folder, one)
+                for folder, end, ours in places
+                for one in names_in(self.root / folder)
+                if one.endswith(end) and one not in ours
+            ]
+            if name == "nfs-kernel-server" and self._has_exports():
+                theirs.append("/" + EXPORTS)
+            if theirs:
+                why = "it serves what others configured in %s" % theirs[0]
+                # nginx is a package without files, and its program in another one.
+                parts = [n for n in self.installed if n == name or n.startswith(name + "-")]
+                found.update(dict.fromkeys(parts, why))
+        brought = set(self.record.get("brought", ()))
+        return {name: why for name, why in found.items() if name in brought}
+
+    def _has_exports(self):
+        lines = (small_text(self.root / EXPORTS) or "").splitlines()
+        return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
 
     def others_containers(self):
         """Return which containers or volumes are no pod's, in words; empty where there are none."""
-        data = self.root / "var/lib/docker"
-        found = [n for n in names_in(data / "containers") if self._is_of_others(n)]
-        if found:
-            return "%d containers of others are in /var/lib/docker/containers" % len(found)
-        volumes = [n for n in names_in(data / "volumes") if (data / "volumes" / n).is_dir()]
-        if volumes:
-            return "%d volumes are in /var/lib/docker/volumes" % len(volumes)
+        for place in self._docker_roots():
+            data = self.root / place
+            found = [n for n in names_in(data / "containers") if self._is_of_others(data, n)]
+            if found:
+                return "%d containers of others are in /%s/containers" % (len(found), place)
+            volumes = [n for n in names_in(data / "volumes") if (data / "volumes" / n).is_dir()]
+            if volumes:
+                return "%d volumes are in /%s/volumes" % (len(volumes), place)
         # Of a member they are pods, which its reset ends; those of Docker are judged above.
         spared = {"moby", "k8s.io"} if names_in(self.root / "etc/kubernetes") else {"moby"}
         tasks = self.root / "run/containerd/io.containerd.runtime.v2.task"
@@ -219,9 +161,19 @@ class Survey:
                 return "containers of containerd's namespace %s run" % space[:40]
         return ""
 
-    def _is_of_others(self, name):
+    def _docker_roots(self):
+        """Return the folders in which Docker keeps containers: the usual one, and a chosen one."""
+        try:
+            chosen = json.loads(small_text(self.root / "etc/docker/daemon.json") or "{}")
+            found = [chosen[key] for key in ("data-root", "graph") if key in chosen]
+        except (ValueError, TypeError, RecursionError):
+            found = []
+        chosen = [n.strip("/") for n in found if isinstance(n, str) and n.startswith("/")]
+        return list(dict.fromkeys(["var/lib/docker", *chosen]))
+
+    def _is_of_others(self, data, name):
         """Return whether a container of Docker's is not the kubelet's; in doubt it is of others."""
-        folder = self.root / "var/lib/docker/containers" / name
+        folder = data / "containers" / name
         if not folder.is_dir():
             return False
         try:
@@ -243,7 +195,14 @@ class Survey:
             and self.is_filled(path)
             and not any(other.startswith(path + "/") for other in kept)
         ]
-        return list(dict.fromkeys(found))
+        return [path for path in dict.fromkeys(found) if not self._is_of_a_package(path)]
+
+    def _is_of_a_package(self, path):
+        """Return whether a package that is not purged has something at a path, or below it."""
+        rc, _, err = self.run(["dpkg-query", "-S", "/" + path])
+        if rc not in (0, 1):
+            raise OSError("dpkg does not say whose /%s is: %s" % (path, err.strip()[-300:] or rc))
+        return rc == 0
 
     def is_filled(self, name):
         """Return whether there is a file, or a folder with something in it."""
@@ -253,15 +212,19 @@ class Survey:
         return is_there(path)
 
     def files(self):
-        """Return the files of ours that are there, and programs that no package has."""
+        """Return the files of ours that are there, and programs that no package has.
+
+        Without the site's CA only a name that is ours shows whose it is: kubectl may be of others.
+        """
         found = [*FILES, *("%s/%s" % (PLUGIN_DIR, name) for name in PLUGINS)]
-        return [name for name in found if is_there(self.root / name)]
+        proved = bool(self.ca_sha256())
+        return [n for n in found if (proved or "appliance" in n) and is_there(self.root / n)]
 
     def lines(self):
         """Return the files in which lines of ours are."""
         hosts = small_text(self.root / "etc/hosts") or ""
         fstab = small_text(self.root / "etc/fstab") or ""
-        block = all(mark in hosts.splitlines() for mark in HOSTS)
+        block = block_of(hosts.splitlines())
         swap = any(line.startswith(SWAP) for line in fstab.splitlines())
         return [n for n, found in (("etc/hosts", block), ("etc/fstab", swap)) if found]
 
@@ -274,6 +237,10 @@ class Survey:
         ]
         dumps = [n for n in names_in(self.root / DUMPS) if fnmatch.fnmatchcase(n, DUMP)]
         found += [("%s/%s" % (DUMPS, n), "dump of Run:ai's database") for n in dumps]
+        folder, pattern = ETCD_ASIDE
+        aside = fnmatch.filter(names_in(self.root / folder), pattern)
+        aside = [n for n in aside if names_in(self.root / folder / n / "member")]
+        found += [("%s/%s" % (folder, n), ASIDE) for n in aside]
         if self._export and self.is_our_export():
             found.append((self._export, SHARED))
         return found
@@ -283,7 +250,8 @@ class Survey:
         found = []
         for name, what in self.data():
             folder = self.root / name
-            inside = [name + "/" + n for n in names_in(folder)] if what != SHARED else []
+            is_one = what not in (SHARED, ASIDE)
+            inside = [name + "/" + n for n in names_in(folder)] if is_one else []
             found += [(int((self.root / n).lstat().st_mtime), "/" + n) for n in inside]
         return [max(found)[1], max(0, max(found)[0])] if found else None
 
@@ -349,9 +317,13 @@ class Survey:
         found = [(n, why) for n, why in sorted(self.blocked.items()) if n in self.installed]
         brought, instead = set(self.record.get("brought", ())), self.record.get("instead", ())
         there = brought & set(self.installed)
-        driver = sorted(n for n in there if any(fnmatch.fnmatchcase(n, p) for p in DRIVER))
-        if driver:
-            found.append((", ".join(driver[:4]), "the GPU driver stays, as after node remove"))
+        for patterns, reason in (
+            (DRIVER, "the GPU driver stays, as after node remove"),
+            (VITAL, "the machine boots or is reached by it"),
+        ):
+            named = sorted(n for n in there if is_one_of(n, patterns))
+            if named:
+                found.append((", ".join(named[:4]), reason))
         gone = ", ".join(self.record.get("replaced", ())) or "another package"
         place = "it took the place of %s" % gone
         found += [(name, place) for name in instead if name in self.installed]
@@ -386,5 +358,11 @@ class Survey:
         return sorted(n for n in ours if self.installed.get(n, "").startswith("h"))
 
 
-if __name__ == "__main__":
-    print(json.dumps(Survey(export=sys.argv[1] if len(sys.argv) > 1 else "").document()))  # noqa: T201
+def main():
+    """Print one JSON object: what is here; the word is the folder of shared storage, if any."""
+    try:
+        json.dump(Survey(export=sys.argv[1] if len(sys.argv) > 1 else "").document(), sys.stdout)
+    except OSError as error:
+        sys.stderr.write("%s\n" % error)
+        return 1
+    return 0

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from appliance.errors import Refused, StepNotVerified
+from appliance.model.backup.freshness import NEWEST
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.upkeep.care.items import AREAS
 from appliance.workflows.cluster.cleanup import CleanupRequest, CleanupResult, cleanup
+from tests import samples
 from tests.fakes import run
+from tests.unit.backup.test_freshness import WANTED, text
 from tests.unit.care.acts import Acts, Killed
-from tests.unit.care.world import World
+from tests.unit.care.world import SITE, World
 
 
 def request(world: World, **changes: Any) -> CleanupRequest:
@@ -41,6 +44,7 @@ def test_each_area_is_a_step_and_the_registry_comes_before_the_mirror() -> None:
     assert steps == [f"cleanup: {area}" for area in AREAS]
     acts = world.acts.done
     assert acts.index("delete pause") < acts.index("collected") < acts.index("bundle 1111")
+    assert set(world.images_on.values()) == {()}, "the bundle's list shows which are ours"
     again = clean(world)
     assert (again.due, again.done) == ((), False)
 
@@ -105,6 +109,18 @@ def test_a_release_that_the_operator_keeps_stays() -> None:
         "mirror"
     )
     assert "1" * 64 in world.bundle_digests()
+
+
+def test_backups_whose_place_is_not_mounted_keep_everything() -> None:
+    site = replace(SITE, settings=SITE.settings.model_copy(update={"backup": WANTED}))
+    world = World(desired=samples.desired(site))
+    session = world.session()
+    session.documents.texts[NEWEST] = text(1, site.name)
+    found = clean(world, session, dry_run=True)
+    assert {one.area for one in found.due} == {"etcd", "records"}
+    assert any("is not where the site keeps backups" in one.why for one in found.items)
+    kept = clean(world, session, dry_run=True, kept=frozenset({"r2"}))
+    assert "mirror" in {one.area for one in kept.due}
 
 
 def test_a_registry_that_lacks_something_afterwards_is_told(

@@ -43,6 +43,7 @@ class FakeEtcdSpace:
         self.acts = acts
         self.members = {one.node: one for one in members}
         self.compacts_to = 20 * MB
+        self.never_frees = ""
         self.recovering: set[str] = set()
         self.seen_sick = 0
 
@@ -64,6 +65,8 @@ class FakeEtcdSpace:
         assert self.members[node.name].leads
         assert revision == 900
         for name, one in self.members.items():
+            if name == self.never_frees:
+                continue
             self.members[name] = replace(one, used_bytes=min(one.used_bytes, self.compacts_to))
         self.acts.made("compact")
 
@@ -154,6 +157,7 @@ FORBIDDEN = {
     "corrupt": (replace(member("cp2"), alarms=("CORRUPT",)), "the alarm CORRUPT"),
     "no leader": (replace(member("cp2"), leader=""), "no common leader"),
     "two leaders": (replace(member("cp2"), leader="2"), "no common leader"),
+    "one member twice": (replace(member("cp2"), member="1"), "the same member of etcd"),
     "a stranger": (replace(member("cp2"), members=4), "etcd lists 3, 4 members"),
 }
 
@@ -162,6 +166,8 @@ FORBIDDEN = {
 def test_what_forbids_it(odd: MemberSpace, why: str) -> None:
     assert why in forbidden((member("cp1"), odd, member("cp3")), 3)
     assert not forbidden(tuple(map(member, NAMES)), 3)
+    elsewhere = tuple(replace(member(name), leader="9") for name in NAMES)
+    assert "the leader of etcd is on no control-plane node" in forbidden(elsewhere, 3)
     assert forbidden((member("cp1"), member("cp3")), 3, ("cp2: no answer",)) == "cp2: no answer"
     assert "etcd lists 3 members" in forbidden((member("cp1"), member("cp3")), 3)
 
@@ -194,3 +200,13 @@ def test_an_answer_is_read() -> None:
 def test_a_strange_answer_is_an_error(text: str) -> None:
     with pytest.raises((ValueError, LookupError, TypeError)):
         space_of("cp1", text)
+
+
+def test_one_member_that_is_full_still_keeps_every_alarm() -> None:
+    port = FakeEtcdSpace(Acts(), *map(full, NAMES))
+    # It raised no alarm of its own, and would as soon as writes are taken again.
+    port.members["cp2"] = replace(port.members["cp2"], used_bytes=2048 * MB)
+    port.never_frees = "cp2"
+    with pytest.raises(StepNotVerified, match="cp2: etcd's database has"):
+        clean_etcd(SITE, port, session())
+    assert not [act for act in port.acts.done if act.startswith("disarm")]

@@ -118,6 +118,36 @@ NEEDED: dict[str, tuple[Supply, Needs, dict[str, Any], set[str]]] = {
         replace(SUPPLY, revisions=(replace(HELD[0], tags=("3.4", "mine")), *HELD[1:])), Needs(), {},
         {R1},
     ),
+    "an index of the release names it": (
+        replace(
+            SUPPLY,
+            revisions=(*HELD[:2], replace(HELD[2], children=(digest("a"),)), *HELD[3:]),
+        ),
+        Needs(), {}, {R1},
+    ),
+    "somebody's index names it": (
+        replace(
+            SUPPLY,
+            revisions=(*HELD, replace(revision("pause:all", "9"), children=(digest("a"),))),
+        ),
+        Needs(), {}, {R1},
+    ),
+    "the next one is here already": (
+        replace(
+            SUPPLY,
+            bundles=(OLDEST, replace(NOW, verified=1), replace(BEFORE, verified=2)),
+        ),
+        Needs(), {}, set(),
+    ),
+    "the newest one before is not whole any more": (
+        replace(
+            SUPPLY,
+            bundles=(
+                OLDEST, BEFORE, replace(OLDEST, digest="4" * 64, images=None, verified=3), NOW,
+            ),
+        ),
+        Needs(), {}, OLD,
+    ),
 }  # fmt: skip
 
 

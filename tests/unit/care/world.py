@@ -55,7 +55,8 @@ class World(FakeRack):
             self._mirror(given["artifact_server_removed_digest"])
         for name in groups["appliance_cleanup_images"]["hosts"]:
             self.acts.before()
-            self.images_on[name] = ()
+            goes = {f"{given['kubernetes_node_registry']}/{one}" for one in removed}
+            self.images_on[name] = tuple(i for i in self.images_on[name] if i.name not in goes)
             self.acts.made(f"images of {name}")
 
     def _registry(self, removed: Mapping[str, str]) -> None:

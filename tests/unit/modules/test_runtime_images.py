@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,18 @@ def test_only_what_is_asked_with_its_digest_and_is_not_in_use_goes(
     assert programs.removed == [f"{REGISTRY}/pause:3.5", f"{REGISTRY}/pause@{OLD}"]
     assert module.due(runtime, "another.example:5000", ASKED) == []
     assert {entry["bytes"] for entry in runtime.images()} >= {700, 800}
+
+
+def test_the_image_below_every_pod_of_containerd_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configuration = tmp_path / "config.toml"
+    configuration.write_text(f'[plugins]\n  sandbox_image = "{REGISTRY}/pause:3.5"\n')
+    monkeypatch.setattr(appliance_node_images, "run", Programs(CRI))
+    monkeypatch.setattr(appliance_node_images, "CONFIGURATION", configuration)
+    runtime = appliance_node_images.runtime_of("containerd")
+    assert f"{REGISTRY}/pause:3.5" in runtime.used()
+    assert module.due(runtime, REGISTRY, ASKED) == []
 
 
 def test_a_runtime_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

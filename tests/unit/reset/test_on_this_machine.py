@@ -13,7 +13,7 @@ import pytest
 
 from appliance.adapters.control_plane.journal import FileJournal, founded
 from appliance.adapters.reset.local_state import cluster_ca, digest_of, forget_cluster
-from appliance.adapters.reset.remains import SURVEY, SshRemains
+from appliance.adapters.reset.remains import SshRemains, survey
 from appliance.adapters.site.state import JOURNAL
 from appliance.adapters.ssh.call import Answer
 from appliance.errors import NodeUnreachable
@@ -22,13 +22,12 @@ from appliance.model.plan.reset.mark import ResetMark, parse_reset
 from appliance.model.plan.reset.remains import Remains, parse_remains
 from appliance.model.state.journal import Record
 from tests import samples
-from tests.contract.tree import ROOT
 from tests.fakes import RUN_A
 from tests.unit.modules.loading import load
 
 
 def test_the_survey_runs_by_itself_and_is_read(tmp_path: Path) -> None:
-    program = (ROOT / SURVEY).read_text()
+    program = survey().decode()
     done = subprocess.run(
         [sys.executable, "-I", "-", "/srv/runai"],
         input=program, capture_output=True, text=True, timeout=120, check=True,

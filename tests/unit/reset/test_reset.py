@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import LeaseLost, NodeUnreachable, PreflightFailed, Refused, StepNotVerified
-from appliance.model.plan.reset.mark import DOCUMENT, parse_reset
+from appliance.model.plan.reset.mark import DOCUMENT, ResetMark, parse_reset
 from appliance.model.state.cluster.cluster import Unreachable
 from tests import samples
 from tests.unit.reset.bench import DATA, Bench, Killed
@@ -88,6 +88,22 @@ def test_another_laptop_ends_a_reset_of_the_only_control_plane(kubeconfig: str |
     assert any(line.startswith("an earlier run began: by ada on laptop") for line in bench.asked[1])
 
 
+def test_the_mark_of_a_cluster_before_this_one_forbids_nothing() -> None:
+    bench = Bench()
+    bench.archive.documents[DOCUMENT] = ResetMark(
+        "r0", "ada", "laptop", "2026-01-01T00:00:00Z", "0f" * 32
+    ).as_text()
+    bench.rack.kill_at = WHOLE.index("bare w1")
+    with pytest.raises(Killed):
+        bench.reset()
+    mark = parse_reset(bench.archive.documents[DOCUMENT])
+    assert mark is not None
+    assert mark.ca == samples.CLUSTER_CA_SHA256, "another laptop reads it"
+    bench.rack.kill_at, bench.rack.dead, bench.kubeconfig = None, False, None
+    bench.reset()
+    assert is_apart(bench)
+
+
 def test_data_stay_and_are_named_unless_they_are_given_up() -> None:
     bench = Bench()
     bench.reset()
@@ -115,6 +131,14 @@ def test_the_forecast_names_pods_machines_and_the_newest_backup() -> None:
     assert (bench.rack.acts, bench.asked) == ([], [])
     bench.rack.has["cp1"] = replace(bench.rack.has["cp1"], newest_backup=None)
     assert any(line.startswith("NO BACKUP") for line in bench.reset(dry_run=True).lines)
+
+
+def test_a_member_that_the_inventory_does_not_have_is_named() -> None:
+    bench = Bench()
+    cluster: Any = bench.rack.cluster
+    bench.rack.cluster = replace(cluster, nodes={**cluster.nodes, "gpu9": cluster.nodes["w1"]})
+    lines = bench.reset(dry_run=True).lines
+    assert "gpu9: a member that the inventory does not have: IT IS LEFT as it is" in lines
 
 
 def test_an_api_that_is_away_holds_nothing_up() -> None:

@@ -124,11 +124,22 @@ def _confirmed(connected: SiteSession, lines: Sequence[str], *, yes: bool, wipe:
             "--yes alone takes no appliance apart: nothing was changed",
             hint=f"name the site too: appliance reset --wipe {name} --yes",
         )
-    if wipe or not sys.stdin.isatty():
+    if not wipe and not sys.stdin.isatty():
+        tell([*about_site(connected.site), *lines])
+        raise Refused(
+            "there is no terminal to type the site's name on: nothing was changed",
+            hint=f"name the site: appliance reset --wipe {name} --yes",
+        )
+    if wipe:
         return confirmed(yes, about_site(connected.site), lambda: tell(lines))
     tell([*about_site(connected.site), *lines])
     typed = click.prompt(f"Type the site's name ({name}) to take it apart", default="", err=True)
-    return str(typed).strip() == name
+    if str(typed).strip() != name:
+        raise Refused(
+            f"that is not the site's name, {name}: nothing was changed",
+            hint=f"type {name} at the question, or name it: appliance reset --wipe {name}",
+        )
+    return True
 
 
 def _site_ca(connected: SiteSession) -> str | None:

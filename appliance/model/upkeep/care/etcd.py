@@ -102,6 +102,10 @@ def _obstacles(found: Sequence[MemberSpace], expected: int, silent: Sequence[str
         yield f"etcd has the alarm {alarm}, which no clean-up heals"
     if len({one.leader for one in found}) != 1 or not found[0].leader:
         yield "the members of etcd name no common leader"
+    elif found[0].leader not in {one.member for one in found}:
+        yield "the leader of etcd is on no control-plane node of the site"
+    if len({one.member for one in found}) != len(found):
+        yield "two control-plane nodes of the site answer as the same member of etcd"
     listed = {one.members for one in found}
     if listed != {expected} or len(found) != expected:
         numbers = ", ".join(str(number) for number in sorted(listed))

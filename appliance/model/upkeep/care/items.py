@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-Area = Literal["etcd", "registry", "mirror", "images", "records"]
+# In this order: a bundle's list is what shows that images are ours, so the mirror comes after them.
+Area = Literal["etcd", "registry", "images", "mirror", "records"]
 AREAS: Final[tuple[Area, ...]] = get_args(Area)
 
 

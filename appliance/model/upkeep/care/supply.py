@@ -126,7 +126,13 @@ class Verdict:
 def needed_bundles(bundles: Sequence[StoredBundle], needs: Needs) -> Mapping[str, str]:
     """Digest -> why a bundle stays."""
     why: dict[str, str] = {}
-    before = max((b for b in bundles if not b.served), key=lambda b: b.verified, default=None)
+    # One that cannot be used again is no rollback's.
+    usable = [one for one in bundles if not one.served and one.images is not None]
+    newest = max(usable, key=lambda one: one.verified, default=None)
+    served = max((one.verified for one in bundles if one.served), default=-1)
+    # One that an upgrade brought already is newer than the one that is served.
+    older = [one for one in usable if one.verified < served]
+    before = max(older, key=lambda one: one.verified, default=newest)
     for one in bundles:
         if one.served:
             why[one.digest] = "nodes are served by it"
@@ -136,6 +142,8 @@ def needed_bundles(bundles: Sequence[StoredBundle], needs: Needs) -> Mapping[str
             why[one.digest] = "it is not whole: a transfer goes on, or was interrupted"
         elif one is before:
             why[one.digest] = "the one before: a rollback needs it"
+        elif one is newest:
+            why[one.digest] = "it was brought last: an upgrade or a rollback needs it"
         elif one.release in needs.releases:
             why[one.digest] = f"a backup or the site names the release {one.release}"
     return why
@@ -177,11 +185,25 @@ def judge(
                 going[name] = digest
             else:
                 kept.add(digest)
+    kept |= _children_of_staying(supply, kept)
     if unknown(supply, needs):
         return Verdict({}, frozenset(kept), ())
     going = {name: digest for name, digest in going.items() if digest not in kept}
     bundles = tuple(one for one in supply.bundles if one.digest not in why)
     return Verdict(going, frozenset(kept), bundles)
+
+
+def _children_of_staying(supply: Supply, kept: Collection[str]) -> set[str]:
+    """What an index names that stays: it is pulled by its digest."""
+    listed = {item for one in supply.bundles for item in (one.images or {}).items()}
+    return {
+        child
+        for one in supply.revisions or ()
+        if one.digest in kept
+        or not one.tags
+        or not listed.issuperset((name, one.digest) for name in names_of(one))
+        for child in one.children
+    }
 
 
 def supply_items(

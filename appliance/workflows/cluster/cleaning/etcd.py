@@ -89,19 +89,19 @@ def _await_free_pages(site: Site, port: EtcdSpace, session: Session) -> None:
 
 
 def _disarm(site: Site, port: EtcdSpace, session: Session) -> None:
-    """End the alarm of each member that has space again."""
+    """End the alarm, once every member has space again: one that is full raises it anew."""
     now = _require_well(site, port, session)
     leader = _leader(now)
+    full = next((one for one in now if one.is_full), None)
+    if alarmed(now) and full:
+        raise StepNotVerified(
+            f"{full.node}: etcd's database has {size(full.size_bytes)} of the "
+            f"{size(full.quota_bytes or 0)} that it may have, with no free page left",
+            hint=_ENLARGE,
+        )
     for one in now:
-        if NOSPACE not in one.alarms:
-            continue
-        if one.is_full:
-            raise StepNotVerified(
-                f"{one.node}: etcd's database has {size(one.size_bytes)} of the "
-                f"{size(one.quota_bytes or 0)} that it may have, with no free page left",
-                hint=_ENLARGE,
-            )
-        port.disarm(site.node(leader.node), one.member)
+        if NOSPACE in one.alarms:
+            port.disarm(site.node(leader.node), one.member)
 
 
 def _leader(found: Sequence[MemberSpace]) -> MemberSpace:

@@ -12,6 +12,7 @@ from appliance.model.state.cluster.cluster import Cluster, ClusterState
 from appliance.model.upkeep.care.items import Area, Item
 from appliance.model.upkeep.care.records import Known, record_items
 from appliance.model.upkeep.care.supply import Needs, Verdict, image_items, judge, supply_items
+from appliance.workflows.cluster.backups.freshness import newest_backup
 from appliance.workflows.cluster.cleaning.etcd import look_at_etcd
 from appliance.workflows.session.survey import observe
 
@@ -91,7 +92,7 @@ def _needs(
     kept: Collection[str],
 ) -> Needs:
     """What must stay; unknown where somebody who may need something does not answer."""
-    named, unread = session.care.backup_releases()
+    named, unread = _backups(desired, session)
     releases = frozenset({desired.release.name, *named, *kept})
     if unread and not kept:
         why = f"{unread}; name them: --keep-release RELEASE"
@@ -112,6 +113,24 @@ def _needs(
     if others:
         unknown = f"{others[0]} is a member that the site does not have: what it runs is unknown"
     return Needs(pods, releases, unknown)
+
+
+def _backups(desired: Desired, session: Session) -> tuple[frozenset[str], str]:
+    """The releases of kept backups, and why not all of them are known; empty where they are.
+
+    A place that is not mounted looks like one without backups.
+    """
+    named, unread = session.care.backup_releases()
+    newest = newest_backup(desired.site, session)
+    if newest is None or newest.sidecar is None:
+        return named, unread or (newest.unread if newest else "")
+    about = newest.sidecar.about
+    if not named and not unread:
+        unread = (
+            f"the newest backup, {about.id}, is not where the site keeps backups: the releases of "
+            "those that are there are unknown"
+        )
+    return named | {about.release}, unread
 
 
 def _records(desired: Desired, session: Session, cluster: ClusterState | None) -> list[Item]:
