@@ -114,6 +114,10 @@ class _Server(paramiko.ServerInterface):
             time.sleep(0.02)
             with suppress(OSError, EOFError, paramiko.SSHException):
                 self._behaviour(channel, command.decode())
+                # A client ends its input once it has the reply: on a busy machine that is late.
+                until = time.monotonic() + 1
+                while not (channel.eof_received or channel.closed) and time.monotonic() < until:
+                    time.sleep(0.005)
                 channel.close()
 
         threading.Thread(target=run, daemon=True).start()
