@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from appliance.adapters.control_plane.etcd_evidence import BOOT
 from appliance.adapters.local.content import find_content_root
+from appliance.adapters.ssh.node_modules import started
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.upkeep.care.supply import NodeImage, Revision, StoredBundle, Supply
@@ -77,7 +77,7 @@ class SiteSupply:
             answer = self._nodes.run_as_root(
                 node,
                 shlex.join((self._python, "-", runtime)),
-                stdin=f"SOURCES = {sources!r}\n{BOOT}".encode(),
+                stdin=started(sources),
                 timeout=SECONDS,
             )
             if answer.code != 0:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.content import find_content_root
+from appliance.adapters.ssh.node_modules import started
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.site.recovery.etcd_restore import EtcdRestore
@@ -41,19 +42,6 @@ MODULES: Final = (
     "appliance_etcd_trial",
     "appliance_etcd_proof",
 )
-# Python 3.8, standard library: the modules of playbooks/module_utils without Ansible.
-BOOT: Final = """
-import sys, types
-package = types.ModuleType("ansible.module_utils")
-sys.modules["ansible"] = types.ModuleType("ansible")
-sys.modules["ansible"].module_utils = sys.modules["ansible.module_utils"] = package
-for name, text in SOURCES:
-    module = types.ModuleType("ansible.module_utils." + name)
-    sys.modules[module.__name__] = module
-    setattr(package, name, module)
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-raise SystemExit(module.main())
-"""
 STATUS: Final = """
 import http.client, json, ssl, sys
 PKI = "/etc/kubernetes/pki/"
@@ -157,7 +145,7 @@ class EtcdEvidence:
         answer = self._nodes.run_as_root(
             node,
             shlex.join(words),
-            stdin=f"SOURCES = {sources!r}\n{BOOT}".encode(),
+            stdin=started(sources),
             timeout=SNAPSHOT_SECONDS + 2 * limits.seconds,
         )
         try:

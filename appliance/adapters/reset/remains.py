@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from appliance.adapters.control_plane.etcd_evidence import BOOT
 from appliance.adapters.local.shipped import find_content_root
 from appliance.adapters.ssh.call import last_line
+from appliance.adapters.ssh.node_modules import started
 from appliance.errors import NodeUnreachable
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.plan.reset.remains import Remains, parse_remains
@@ -30,7 +30,7 @@ def survey() -> bytes:
     """The program that a machine runs."""
     folder = find_content_root() / FOLDER
     sources = [(name, (folder / f"{name}.py").read_text()) for name in SURVEY]
-    return f"SOURCES = {sources!r}\n{BOOT}".encode()
+    return started(sources)
 
 
 class SshRemains:

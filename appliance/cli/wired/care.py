@@ -20,11 +20,11 @@ def care_ports(connected: Wiring) -> Care:
     from appliance.workflows.cluster.cleaning.ports import Care
 
     site, python = connected.site, connected.site.settings.ssh.python
-    backup = getattr(site.settings, "backup", None)
+    backup = site.settings.backup
     return Care(
         etcd=EtcdCare(connected.nodes, python),
         supply=SiteSupply(connected.nodes, python),
         runs=RunFiles(site.state_directory),
         pod_images=partial(read_pod_images, connected.cluster),
-        backup_releases=partial(releases_of_backups, str(backup.to) if backup else ""),
+        backup_releases=partial(releases_of_backups, backup.to if backup else ""),
     )
