@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from ansible.module_utils.appliance_files import write
+from ansible.module_utils.appliance_firewall import without_rules
 from ansible.module_utils.appliance_mounts import below, mounts_of, require_local
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.bare_files import block_of, is_there, names_in, small_text
@@ -76,26 +77,6 @@ FIREWALLS = (
 
 class BareError(Exception):
     """Nothing more was removed; the text says why, and what to do."""
-
-
-def removal(text):
-    """Return (input for ``iptables-restore --noflush`` without Docker's rules, their number)."""
-    out, dropped, table = [], 0, ""
-    chains, rules = [], []
-    for line in text.splitlines():
-        if line.startswith("*"):
-            table, chains, rules = line, [], []
-        elif line == "COMMIT":
-            if chains or rules:
-                flushed = [":%s - [0:0]" % chain for chain in chains]
-                out += [table, *flushed, *rules, *("-X %s" % chain for chain in chains), line]
-        elif OURS.search(line):
-            dropped += 1
-            if line.startswith(":"):
-                chains.append(line[1:].split()[0])
-            elif not OWN_CHAIN.match(line):  # those go with their chain
-                rules.append("-D" + line[len("-A") :])
-    return "\n".join(out) + "\n", dropped
 
 
 class Bare:
@@ -237,7 +218,7 @@ class Bare:
         for save, restore, tables in FIREWALLS:
             if not self._which(save) or not self._in_use(tables):
                 continue
-            told, dropped = removal(self._call(save))
+            told, dropped = without_rules(self._call(save), OURS, OWN_CHAIN)
             if dropped:
                 self._call(restore, "--noflush", "--wait=5", data=told)
                 self.removed.append("%d rules of Docker" % dropped)

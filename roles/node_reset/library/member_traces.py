@@ -9,6 +9,7 @@ import shutil
 import stat
 from pathlib import Path
 
+from ansible.module_utils.appliance_firewall import without_rules
 from ansible.module_utils.appliance_mounts import below, mounts_of, require_local
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
@@ -120,22 +121,7 @@ def removal(text):
 
     The text is for ``iptables-restore --noflush``, which keeps everything that it does not name.
     """
-    out, dropped, table = [], 0, ""
-    chains, rules = [], []
-    for line in text.splitlines():
-        if line.startswith("*"):
-            table, chains, rules = line, [], []
-        elif line == "COMMIT":
-            if chains or rules:
-                flushed = [":%s - [0:0]" % chain for chain in chains]
-                out += [table, *flushed, *rules, *("-X %s" % chain for chain in chains), line]
-        elif OURS.search(line):
-            dropped += 1
-            if line.startswith(":"):
-                chains.append(line[1:].split()[0])
-            elif not OWN_CHAIN.match(line):  # those go with their chain
-                rules.append("-D" + line[len("-A") :])
-    return "\n".join(out) + "\n", dropped
+    return without_rules(text, OURS, OWN_CHAIN)
 
 
 class Traces:
