@@ -52,7 +52,12 @@ def backup_id(site: str, moment: float) -> str:
         moment: when it was begun, in seconds since 1970.
     """
     plain = _UNFIT.sub("-", site).strip("-._")[:_LONGEST_SITE] or "site"
-    return f"{plain}-{datetime.fromtimestamp(moment, UTC).strftime(_STAMP)}"
+    return f"{plain}-{stamp(moment)}"
+
+
+def stamp(moment: float) -> str:
+    """A moment as the part of a name, from seconds since 1970."""
+    return datetime.fromtimestamp(moment, UTC).strftime(_STAMP)
 
 
 def is_backup_id(text: str) -> bool:

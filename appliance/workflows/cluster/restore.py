@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import StepNotVerified
-from appliance.model.backup.names import SNAPSHOT, id_moment
+from appliance.model.backup.names import SNAPSHOT, id_moment, stamp
 from appliance.model.backup.restore import (
     RestoreOptions,
     RestorePlan,
@@ -27,7 +27,6 @@ from appliance.model.plan.steps import CLUSTER_RESTORE
 from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
-from appliance.model.state.nodes.maintenance import timestamp
 from appliance.workflows.cluster.backup import known_backups
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
@@ -124,9 +123,8 @@ def _planned(request: RestoreRequest, session: Session, ports: RestoreSources) -
     site, options = request.site, request.options
     views = ports.restoring.look(site.control_plane)
     now = session.clock.now()
-    stamp = timestamp(now).replace("-", "").replace(":", "").partition("+")[0].rstrip("Z") + "Z"
     if ports.backup is None:
-        return plan_from_survivor(site, views, options, stamp)
+        return plan_from_survivor(site, views, options, stamp(now))
     manifest = ports.backup.manifest
     found = plan_restore(
         site,
@@ -134,7 +132,7 @@ def _planned(request: RestoreRequest, session: Session, ports: RestoreSources) -
         views,
         options,
         tool_version=request.run.tool_version,
-        now=(now, stamp),
+        now=(now, stamp(now)),
         created=id_moment(manifest.about.id) or now,
     )
     return replace(found, known=ports.backup.sha256 in known_backups(session.journal))
