@@ -20,9 +20,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab.conftest import LabSite, lab_up
+from tests.lab.conftest import LabSite
 from tests.lab.support import faults
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.trio import installed_trio
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -47,14 +48,7 @@ class Saved:
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[LabSite]:
     """An installed lab of its own."""
-    if given := os.environ.get("APPLIANCE_TEST_TRIO"):
-        yield LabSite(Path(given).name, Path(given), bundle_directory)
-        return
-    words = ("--control-planes", "3", "--workers", "1", "--bundle", str(bundle_directory))
-    with lab_up("lost", tmp_path_factory.mktemp("lost"), *words) as site:
-        found = LabSite(site.name, site, bundle_directory)
-        done = found.install(timeout=2400)
-        assert done.returncode == 0, done.stderr
+    with installed_trio("lost", tmp_path_factory.mktemp("lost"), bundle_directory) as found:
         yield found
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support import faults
 from tests.lab.support.api_probe import api_watched
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.trio import installed_trio
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -26,14 +26,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[LabSite]:
     """An installed lab of its own."""
-    if given := os.environ.get("APPLIANCE_TEST_TRIO"):
-        yield LabSite(Path(given).name, Path(given), bundle_directory)
-        return
-    words = ("--control-planes", "3", "--workers", "1", "--bundle", str(bundle_directory))
-    with lab_up("trio", tmp_path_factory.mktemp("trio"), *words) as site:
-        found = LabSite(site.name, site, bundle_directory)
-        done = found.install(timeout=2400)
-        assert done.returncode == 0, done.stderr
+    with installed_trio("trio", tmp_path_factory.mktemp("trio"), bundle_directory) as found:
         yield found
 
 
