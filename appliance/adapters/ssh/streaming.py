@@ -1,7 +1,8 @@
 """Bytes to and from a command on a node, as a stream: no answer is held in memory.
 
-A node may be silent, or close its outputs and never send an exit status: silence has a limit, and
-so has all of it. What must not be here: the choice of the node.
+A node may be silent, send a byte now and then, or close its outputs and never send an exit status:
+silence has a limit, all of it has one, and so has the time for each byte
+(:mod:`appliance.adapters.ssh.pace`). What must not be here: the choice of the node.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.ssh.call import CallFailed, ended_after, last_line
+from appliance.adapters.ssh.pace import Pace
 
 if TYPE_CHECKING:
     import paramiko
@@ -21,6 +23,8 @@ _CHUNK: Final = 1 << 18
 _MOST_BEFORE: Final = 1 << 20
 _MOST_ERRORS: Final = 1 << 16
 _CHANNEL_SECONDS: Final = 20.0
+# What a node says while it is at work.
+_BEAT: Final = b"\n"
 
 
 class Exchange:
@@ -31,6 +35,7 @@ class Exchange:
         command: for the node's shell.
         pieces: its standard input.
         silence_seconds: how long nothing may come.
+        pace: how long its bytes may take.
     """
 
     def __init__(
@@ -39,12 +44,14 @@ class Exchange:
         command: str,
         pieces: Iterable[bytes],
         silence_seconds: float,
+        pace: Pace,
     ) -> None:
         mark = secrets.token_hex(8)
         self._mark = b"\n" + mark.encode() + b"\n"
         self._errors = bytearray()
         self._feeding: Exception | None = None
         self._transport = transport
+        self._pace = pace
         self._channel = transport.open_session(timeout=_CHANNEL_SECONDS)
         self._channel.settimeout(silence_seconds)
         self._channel.exec_command(f"printf '\\n%s\\n' {mark}; {command}")
@@ -60,16 +67,14 @@ class Exchange:
         """Yield what comes, without what the login shell printed before.
 
         Raises:
-            CallFailed: it was silent for too long, took too long in all, or ended with an error.
+            CallFailed: it was silent for too long, too slow, took too long in all, or ended with an
+                error.
             OSError, EOFError, paramiko.SSHException: the connection broke.
         """
         with ended_after(seconds, self._transport.close) as late:
-            try:
-                yield self._past_the_mark()
-                while piece := self._channel.recv(_CHUNK):
-                    yield piece
-            except TimeoutError as error:
-                raise CallFailed("the node was silent for too long") from error
+            yield self._past_the_mark()
+            while piece := self._next():
+                yield piece
             if late.is_set():
                 raise CallFailed(f"it did not end within {seconds:g} s")
             self._require_success()
@@ -82,11 +87,39 @@ class Exchange:
     def _past_the_mark(self) -> bytes:
         seen = b""
         while self._mark not in seen:
-            piece = self._channel.recv(_CHUNK)
+            piece = self._received()
             if not piece or len(seen) > _MOST_BEFORE:
                 raise CallFailed("the login shell did not run the command")
             seen += piece
-        return seen.partition(self._mark)[2]
+        rest = seen.partition(self._mark)[2]
+        self._judge(rest)
+        return rest
+
+    def _next(self) -> bytes:
+        piece = self._received()
+        self._judge(piece)
+        return piece
+
+    def _judge(self, piece: bytes) -> None:
+        """Let a piece of the answer count; what says that the node is at work does not."""
+        if piece.strip(_BEAT):
+            self._pace.begun()
+        self._pace.moved(len(piece))
+
+    def _received(self) -> bytes:
+        """What comes next; empty at the end.
+
+        Raises:
+            CallFailed: nothing came for too long, or the node is too slow.
+        """
+        try:
+            with self._pace.waiting():
+                piece: bytes = self._channel.recv(_CHUNK)
+        except TimeoutError as error:
+            raise CallFailed("the node was silent for too long") from error
+        if piece and self._pace.is_over:
+            raise CallFailed(self._pace.sentence())
+        return piece
 
     def _require_success(self) -> None:
         self._feeder.join(5)
@@ -104,6 +137,7 @@ class Exchange:
             for piece in pieces:
                 try:
                     self._channel.sendall(piece)
+                    self._pace.moved(len(piece))
                 except OSError:
                     # A program that reads no input may end before it is sent; its end says why.
                     return

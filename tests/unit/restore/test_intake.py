@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from appliance.adapters.control_plane.restoring import SshRestoring
 from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.pace import seconds_for
 from appliance.model.backup.restore_view import NodeView
 from tests import samples
 from tests.unit.modules.loading import load_utils
@@ -61,3 +63,21 @@ def test_each_node_is_asked_for_the_others() -> None:
         "cp2": ["look", "198.18.7.11", "198.18.7.13"],
         "cp3": ["look", "198.18.7.11", "198.18.7.12"],
     }
+
+
+def test_a_node_that_takes_a_piece_slowly_is_ended_by_the_size_of_the_piece() -> None:
+    limits: dict[str, float] = {}
+
+    class Nodes:
+        def run_as_root(self, _node: Any, command: str, *, stdin: bytes, timeout: float) -> Answer:
+            limits[shlex.split(command)[3]] = timeout
+            assert len(stdin) in (0, 3)
+            return Answer(0, "{}", "")
+
+    SshRestoring(Nodes(), "python3").bring(  # type: ignore[arg-type]
+        samples.site(1, 1).control_plane,
+        "key",
+        (3, "0" * 64),
+        lambda take: take(io.BytesIO(b"abc")),
+    )
+    assert limits["append"] == seconds_for(3)
