@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.ssh.node_modules import module_program
-from appliance.adapters.ssh.pace import WORK_SECONDS
+from appliance.adapters.ssh.streaming import WORK_SECONDS
 from appliance.errors import NodeUnreachable
 from appliance.model.backup.answer import MOST_LINE_BYTES, NodeAnswer, read_answer
 from appliance.model.backup.names import ETCD, RUNAI, SIDECAR_SUFFIX, SUFFIX

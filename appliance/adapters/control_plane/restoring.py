@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.content import find_content_root
-from appliance.adapters.ssh.pace import seconds_for
+from appliance.adapters.ssh.streaming import seconds_for
 from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.backup.restore_view import NodeView, read_view
 from appliance.model.documents.strict_json import Unreadable, read_json

@@ -28,10 +28,9 @@ from appliance.adapters.ssh.call import (
     follow,
 )
 from appliance.adapters.ssh.login_failure import login_failure, login_timed_out, told_of_login
-from appliance.adapters.ssh.pace import WORK_SECONDS, Pace
 from appliance.adapters.ssh.probing.answer import facts_of
 from appliance.adapters.ssh.probing.archive import probe_archive, probe_script
-from appliance.adapters.ssh.streaming import Exchange
+from appliance.adapters.ssh.streaming import WORK_SECONDS, Exchange, Pace
 from appliance.adapters.ssh.trust.keys import check_private_key, local_fault
 from appliance.adapters.ssh.trust.known_hosts import load, put
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay

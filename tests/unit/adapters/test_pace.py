@@ -9,9 +9,9 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from appliance.adapters.ssh import pace
+from appliance.adapters.ssh import streaming
 from appliance.adapters.ssh.nodes import SshNodes
-from appliance.adapters.ssh.pace import LEAST_BYTES_A_SECOND, Pace, seconds_for
+from appliance.adapters.ssh.streaming import LEAST_BYTES_A_SECOND, Pace, seconds_for
 from appliance.errors import NodeUnreachable
 from tests import samples
 from tests.ssh_server import Behaviour, Servers, mark_of, servers
@@ -53,8 +53,8 @@ def test_a_transfer_may_take_as_long_as_its_bytes_need(case: str) -> None:
 
 
 def test_the_time_for_a_piece_grows_with_its_size() -> None:
-    assert seconds_for(0) == pace.BEGUN_SECONDS
-    assert seconds_for(8 * MB) == pace.BEGUN_SECONDS + 8 * MB / LEAST_BYTES_A_SECOND
+    assert seconds_for(0) == streaming.BEGUN_SECONDS
+    assert seconds_for(8 * MB) == streaming.BEGUN_SECONDS + 8 * MB / LEAST_BYTES_A_SECOND
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_node_that_says_for_ever_that_it_is_at_work_is_ended(rack: Servers) ->
 def test_a_node_that_drips_is_ended(
     rack: Servers, monkeypatch: pytest.MonkeyPatch, first: bytes
 ) -> None:
-    monkeypatch.setattr(pace, "BEGUN_SECONDS", 0.5)
+    monkeypatch.setattr(streaming, "BEGUN_SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(NodeUnreachable, match=r"cp1: .*expected 128 KiB a second") as caught:
         read(rack, says_only(b" ", first))
