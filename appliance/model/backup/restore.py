@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SNAPSHOT
 from appliance.model.backup.restore_identity import CHECK, of_another_cluster
+from appliance.model.backup.restore_release import Begun, goes_on_to, of_another_release
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
 
@@ -59,6 +61,7 @@ class RestorePlan:
         kept: nodes with old data, which is moved aside.
         rejoin: control-plane nodes that have to rejoin afterwards.
         known: the journal of the site has the file.
+        upgrades_to: the release of site.yml, where the backup is of the one before.
         refusals: what must be fixed first.
     """
 
@@ -74,6 +77,7 @@ class RestorePlan:
     kept: tuple[str, ...] = ()
     rejoin: tuple[str, ...] = ()
     known: bool = True
+    upgrades_to: str = ""
     refusals: tuple[Refusal, ...] = ()
 
     @property
@@ -110,6 +114,11 @@ class RestorePlan:
             f"afterwards: wipe {name}, as it may have old data, then appliance node rejoin {name}"
             for name in self.rejoin
         ]
+        if self.upgrades_to:
+            told.append(
+                "the backup is from before an upgrade that no control plane has yet; to go on: "
+                f"appliance cluster upgrade --to {shlex.quote(self.upgrades_to)}"
+            )
         told.append(f"not carried: {', '.join(NOT_CARRIED)}")
         return tuple(told)
 
@@ -169,6 +178,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     tool_version: str,
     now: tuple[float, str],
     created: float,
+    begun: Begun | None = None,
 ) -> RestorePlan:
     """Plan a restore of etcd from a backup on the nodes that it is from.
 
@@ -180,6 +190,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         tool_version: of this tool.
         now: seconds since 1970, and the same as a stamp.
         created: when the backup was begun, in seconds since 1970.
+        begun: the upgrade that is under way.
     """
     part = manifest.part(SNAPSHOT)
     nodes = [node for node in site.control_plane if node.name not in options.without]
@@ -187,8 +198,11 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     # Other members make another cluster: what was begun for these is not gone on with.
     word = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:6]
     key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views, members)
+    release, begun = site.settings.appliance_release, begun or Begun()
+    stranger = of_another_release(manifest.about, release, views, begun, resumes=resumes)
     faults = [
         *_of_the_file(site, manifest, tool_version),
+        *([stranger] if stranger else []),
         *(() if _is_placed(key, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
         *_left_out(options.without, views),
@@ -206,6 +220,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         source=f"the backup {manifest.about.id}",
         kept=_with_data(nodes, views),
         rejoin=options.without,
+        upgrades_to=release if goes_on_to(manifest.about, release, begun) else "",
         refusals=tuple(faults),
     )
 
@@ -287,13 +302,6 @@ def _of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[
             f"written by version {about.tool_version} of this tool",
             f"{tool_version} or earlier",
             "take the later tool: appliance self upgrade --bundle DIR",
-        )
-    if about.release != settings.appliance_release:
-        yield _refusal(
-            about.id,
-            f"a backup of the release {about.release}",
-            f"{settings.appliance_release}, as site.yml has it",
-            f"take a backup of {settings.appliance_release}: appliance cluster backup list",
         )
     endpoint = f"{settings.control_plane_endpoint.name}:{settings.control_plane_endpoint.port}"
     if manifest.endpoint != endpoint:

@@ -13,7 +13,7 @@ import pytest
 
 from appliance.adapters.control_plane.restoring import SshRestoring
 from appliance.adapters.ssh.call import Answer
-from appliance.adapters.ssh.pace import seconds_for
+from appliance.adapters.ssh.streaming import seconds_for
 from appliance.model.backup.restore_view import NodeView
 from tests import samples
 from tests.unit.modules.loading import load_utils
@@ -45,6 +45,23 @@ def test_a_node_says_which_cluster_it_is_of() -> None:
     (intake.KUBERNETES / "pki").mkdir()
     (intake.KUBERNETES / "pki/sa.pub").write_bytes(b"public")
     assert intake.look()["account_key"] == hashlib.sha256(b"public").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("reg.test:5000/kube-apiserver:v1.23.5", "1.23.5"),
+        ("reg.test:5000/kube-apiserver:v1.23.17@sha256:" + "0" * 64, "1.23.17"),
+        ("reg.test:5000/kube-apiserver:latest", ""),
+        ("reg.test:5000/etcd:v1.23.5", ""),
+    ],
+)
+def test_a_node_says_which_api_server_it_starts(image: str, version: str) -> None:
+    assert intake.look()["kubernetes"] == ""
+    (intake.KUBERNETES / "manifests").mkdir()
+    manifest = intake.KUBERNETES / "manifests/kube-apiserver.yaml"
+    manifest.write_text(f"spec:\n  containers:\n  - name: x\n    image: {image}\n")
+    assert intake.look()["kubernetes"] == version
 
 
 def test_each_node_is_asked_for_the_others() -> None:
