@@ -28,6 +28,7 @@ EXTRA_BYTES: Final = 256 << 20
 PODS: Final = 4
 NOT_CARRIED: Final = ("nodes that did not come back", "leases", "events")
 _KEY: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}")
+_LONGEST_NAME: Final = 100
 _MB: Final = 1000 * 1000
 
 
@@ -237,7 +238,7 @@ def plan_from_survivor(
         stamp: the time as a word.
     """
     node = site.node(options.survivor)
-    key, resumes = key_of(f"survivor-{node.name}", stamp, views, (node.name,))
+    key, resumes = key_of(_survivor_word(node.name), stamp, views, (node.name,))
     view = views.get(node.name)
     living = () if _is_placed(key, views) else _living(views)
     others = tuple(one.name for one in site.control_plane if one.name != node.name)
@@ -261,6 +262,13 @@ def plan_from_survivor(
         rejoin=others,
         refusals=tuple(faults),
     )
+
+
+def _survivor_word(name: str) -> str:
+    """A word for the data of a node, short enough for a key: a name may have 253 characters."""
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return f"survivor-{name}"
 
 
 def _is_placed(key: str, views: Mapping[str, NodeView | str]) -> bool:

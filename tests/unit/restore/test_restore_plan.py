@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -381,3 +382,27 @@ def test_a_node_that_answers_in_another_form_is_not_believed(changes: dict[str, 
     }
     with pytest.raises(Unreadable):
         read_view(document)
+
+
+@pytest.mark.parametrize("size", [3, 100, 101, 253])
+def test_the_word_of_a_survivor_fits_whatever_its_name(size: int) -> None:
+    site = samples.site(3, 1)
+    names = ["c" * (size - 1) + letter for letter in "ab"]
+    keys = set()
+    for name in names:
+        nodes = tuple(replace(n, name=name) if n.name == "cp1" else n for n in site.nodes)
+        alive = view("cp1", member={})
+        views: dict[str, NodeView | str] = {name: alive, "cp2": "off", "cp3": "off"}
+        found = plan_from_survivor(
+            replace(site, nodes=nodes), views, RestoreOptions(survivor=name), NOW[1]
+        )
+        assert found.refusals == ()
+        # As the nodes' own code demands it, and as a resumed run finds it.
+        assert re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}", found.key)
+        keys.add(found.key)
+        begun = {**views, name: replace(alive, marks={found.key: ("stop",)})}
+        again = plan_from_survivor(
+            replace(site, nodes=nodes), begun, RestoreOptions(survivor=name), "20260303T020000Z"
+        )
+        assert (again.key, again.resumes) == (found.key, True)
+    assert len(keys) == 2
