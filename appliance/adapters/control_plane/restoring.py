@@ -14,6 +14,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.content import find_content_root
+from appliance.adapters.ssh.streaming import seconds_for
 from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.backup.restore_view import NodeView, read_view
 from appliance.model.documents.strict_json import Unreadable, read_json
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "appliance_restore_intake.py"
 SECONDS: Final = 30
-# A piece has to go through a slow line in time; the sum over a GB is a matter of the node's disk.
-PIECE_SECONDS: Final = 300
 SEAL_SECONDS: Final = 300
 PIECE_BYTES: Final = 8 << 20
 MOST_BYTES: Final = 1 << 20
@@ -107,7 +106,7 @@ class SshRestoring:
     ) -> dict[str, Any]:
         program = find_content_root() / "playbooks" / "module_utils" / PROGRAM
         command = shlex.join((self._python, "-c", program.read_text(), *words))
-        limit = seconds or (PIECE_SECONDS if piece else SECONDS)
+        limit = seconds or (seconds_for(len(piece)) if piece else SECONDS)
         answer = self._nodes.run_as_root(node, command, stdin=piece, timeout=limit)
         if answer.code != 0:
             why = (answer.errors or answer.output).strip()[-300:] or "no answer"
