@@ -6,27 +6,35 @@ A restore needs the images of its release. What must not be here: the backups th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.local.plain_files import read_plain
+from appliance.errors import ApplianceError
 from appliance.model.documents.strict_json import read_json
+
+if TYPE_CHECKING:
+    from appliance.adapters.backup.store import BackupStore
 
 SUFFIX: Final = ".backup.json"
 MOST_BYTES: Final = 1 << 20
 _RELEASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def releases_of_backups(target: str) -> tuple[frozenset[str], str]:
+def releases_of_backups(
+    target: str, opened: Callable[[str], BackupStore]
+) -> tuple[frozenset[str], str]:
     """The releases, and why not all of them are known; empty where they are.
 
     Args:
         target: where the site keeps its backups; empty: nowhere.
+        opened: the backups of a place on another machine, by its name.
     """
     if not target:
         return frozenset(), ""
     if not target.startswith("/"):
-        return frozenset(), f"which releases the backups at {target} need is not read from here"
+        return _elsewhere(target, opened)
     releases: set[str] = set()
     unknown = ""
     try:
@@ -47,3 +55,16 @@ def releases_of_backups(target: str) -> tuple[frozenset[str], str]:
         else:
             unknown = f"{path} names no release"
     return frozenset(releases), unknown
+
+
+def _elsewhere(target: str, opened: Callable[[str], BackupStore]) -> tuple[frozenset[str], str]:
+    try:
+        held = opened(target).held()
+    except ApplianceError as error:
+        return frozenset(), f"which releases the backups at {target} need: {error.message}"
+    releases = {one.sidecar.about.release for one in held if one.sidecar}
+    unread = [one.id for one in held if one.sidecar is None and one.state != "interrupted"]
+    if unread or not all(_RELEASE.fullmatch(one) for one in releases):
+        told = unread[0] if unread else "a backup"
+        return frozenset(releases), f"{told} at {target} names no release that can be read"
+    return frozenset(releases), ""

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.backup.places import FolderPlace
+from appliance.adapters.backup.store import BackupStore
 from appliance.adapters.care.backups import releases_of_backups
 from appliance.adapters.care.runs import RunFiles
+from appliance.errors import Refused
 from appliance.model.state.journal import Record
 from appliance.model.upkeep.care.items import going
 from appliance.model.upkeep.care.records import (
@@ -20,6 +23,7 @@ from appliance.model.upkeep.care.records import (
     StateSizes,
     record_items,
 )
+from tests.unit.backup.samples import key, write
 
 NOW = 1_790_000_000.0
 
@@ -92,13 +96,31 @@ def test_facts_are_removed_by_the_name_of_a_node_alone(tmp_path: Path) -> None:
     assert files.sizes().facts == {}
 
 
+def _nowhere(target: str) -> BackupStore:
+    raise Refused(f"{target}: no answer")
+
+
+def test_releases_of_backups_elsewhere_are_read_there(tmp_path: Path) -> None:
+    """What cannot be read leaves them unknown, so that nothing of them is removed."""
+    target = "sftp://ada@nas/backups"
+    assert "no answer" in releases_of_backups(target, _nowhere)[1]
+    _, recipient = key(tmp_path)
+    write(tmp_path, recipient)
+
+    def opened(_target: str) -> BackupStore:
+        return BackupStore(FolderPlace(tmp_path))
+
+    assert releases_of_backups(target, opened) == (frozenset({"k8s-1.23.5-r1"}), "")
+    next(tmp_path.glob("*.json")).write_text("half")
+    assert "no release that can be read" in releases_of_backups(target, opened)[1]
+
+
 def test_releases_of_backups_are_read_beside_them(tmp_path: Path) -> None:
-    assert releases_of_backups("") == (frozenset(), "")
-    assert "is not there" in releases_of_backups(str(tmp_path / "absent"))[1]
+    assert releases_of_backups("", _nowhere) == (frozenset(), "")
+    assert "is not there" in releases_of_backups(str(tmp_path / "absent"), _nowhere)[1]
     (tmp_path / "rack-1.backup.json").write_text('{"release": "r1"}')
-    assert releases_of_backups(str(tmp_path)) == (frozenset({"r1"}), "")
+    assert releases_of_backups(str(tmp_path), _nowhere) == (frozenset({"r1"}), "")
     (tmp_path / "rack-2.backup.json").write_text("half")
-    releases, unknown = releases_of_backups(str(tmp_path))
+    releases, unknown = releases_of_backups(str(tmp_path), _nowhere)
     assert releases == {"r1"}
     assert "rack-2.backup.json is not readable" in unknown
-    assert "is not read from here" in releases_of_backups("sftp://ada@nas/backups")[1]
