@@ -150,7 +150,7 @@ def test_a_process_that_is_killed_leaves_no_backup(
 
 # What the server shows at the login -> the class of the error, its words, and the next step.
 LOGINS: dict[str, tuple[str, Faults, type[ApplianceError], str, str]] = {
-    "an unknown key": ("", Faults(), NodeUnreachable, "its host key is not in", "echo '[127.0.0.1]:"),
+    "an unknown key": ("", Faults(), NodeUnreachable, "host key is not in", "echo '[127.0.0.1]:"),
     "another key": ("other", Faults(), NodeUnreachable, "wrong host key", "ssh-keygen -R"),
     "no login": ("known", Faults(refuses=True), NodeUnreachable, "refused", "authorized_keys"),
     "no answer": ("known", Faults(hangs_at="list"), CommandFailed, "no answer", "sftp -P"),
