@@ -36,10 +36,12 @@ class RestoreOptions:
     Attributes:
         without: control-plane nodes that are left out, and rejoin later.
         survivor: the node whose own data is the newest that is left; empty: a backup is.
+        claim: the word of the claim of new machines; empty: they are the old ones.
     """
 
     without: tuple[str, ...] = ()
     survivor: str = ""
+    claim: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,12 @@ class RestorePlan:
         """The recovery point in words: what came later is lost."""
         if not self.point:
             return "the last change that the survivor has"
-        return f"{self.point}, {_ago(self.age_seconds)} ago; what was changed since is lost"
+        return recovery_words(self.point, self.age_seconds)
+
+
+def recovery_words(point: str, age_seconds: float) -> str:
+    """A recovery point, in UTC, and how long ago it is."""
+    return f"{point}, {_ago(age_seconds)} ago; what was changed since is lost"
 
 
 def _ago(seconds: float) -> str:
@@ -188,8 +195,8 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     word = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:6]
     key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views, members)
     faults = [
-        *_of_the_file(site, manifest, tool_version),
-        *(() if _is_placed(key, views) else _living(views)),
+        *of_the_file(site, manifest, tool_version),
+        *(() if _is_ours(key, options.claim, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
         *_left_out(options.without, views),
         *of_another_cluster(manifest, nodes, views),
@@ -254,6 +261,17 @@ def _is_placed(key: str, views: Mapping[str, NodeView | str]) -> bool:
     return any("place" in view.marks.get(key, ()) for view in seen)
 
 
+def _is_ours(key: str, claim: str, views: Mapping[str, NodeView | str]) -> bool:
+    """Whether what lives there is of this restore, or was made on machines claimed for it.
+
+    The claim is over once a restore ended: its own role ends every other mark of its node.
+    """
+    if _is_placed(key, views):
+        return True
+    seen = [v.marks.get(claim, ()) if isinstance(v, NodeView) else () for v in views.values()]
+    return bool(claim and seen) and all("made" in acts and "end" not in acts for acts in seen)
+
+
 def _content(manifest: Manifest) -> dict[str, int | str]:
     etcd = manifest.etcd
     if etcd is None:
@@ -276,7 +294,8 @@ def _refusal(node: str, seen: str, expected: str, hint: str) -> Refusal:
     return Refusal(node, CHECK, seen, expected, hint)
 
 
-def _of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[Refusal]:
+def of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[Refusal]:
+    """What of the file itself forbids a restore of this site."""
     about, settings = manifest.about, site.settings
     listed = "see the backups: appliance cluster backup list"
     if about.site != site.name:
