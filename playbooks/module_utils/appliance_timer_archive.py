@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ansible.module_utils.appliance_timer_record import TimerError, plain
 
-AGE = "/usr/local/lib/appliance/timers/age"
+AGE = "/var/lib/appliance/timer-programs/age"
 PLACE = Path("/var/backups/appliance")
 SUFFIX, BESIDE, PARTIAL = ".backup", ".backup.json", ".partial"
 FORMAT, LEVEL, CHUNK = 1, 1, 1 << 18
@@ -97,10 +97,10 @@ def tidy(site):
                 continue
             stem = name[: -len(ending)]
             ours = _ID.fullmatch(stem) and stem[: -len("19700101T000000Z")] == start
-            if ours and not (PLACE / (stem + BESIDE)).exists() and path.is_file():
-                if not path.is_symlink():
-                    path.unlink()
-                    gone.append(name)
+            alone = not (PLACE / (stem + BESIDE)).exists()
+            if ours and alone and path.is_file() and not path.is_symlink():
+                path.unlink()
+                gone.append(name)
             break
     return gone
 
@@ -181,7 +181,7 @@ def encrypted(path, recipients, most):
 def _running(argv, out):
     """Yield the running program; it is ended with the block."""
     try:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603  (no shell; arguments are our own)
             argv, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE, close_fds=True
         )
     except OSError as error:

@@ -125,7 +125,7 @@ class RenewCertificates(Settings):
     within_days: Annotated[StrictInt, Field(ge=10, le=180)] = 45
     """Certificates with fewer days left are renewed."""
     hour: Annotated[StrictInt, Field(ge=0, le=23)] = 3
-    """The hour of the day in the node's own time; each control plane looks an hour after another."""
+    """The hour of the day in the node's own time; each control plane looks an hour later."""
 
 
 class KubernetesSettings(Settings):

@@ -9,11 +9,11 @@ from ..source import Source
 NAMES = ("backup", "certificates")
 SETTINGS = "/etc/appliance/timers"
 RECORDS = "/var/lib/appliance/timers"
-AGE = "/usr/local/lib/appliance/timers/age"
+AGE = "/var/lib/appliance/timer-programs/age"
 UNIT = "appliance-timed-"
 LIMIT = 1 << 16
 RUN = ("began", "ended", "outcome", "why", "id", "size", "sha256", "lacking", "first_lack")
-RUN_MORE = ("renewed", "restarted", "kept", "soonest")
+RUN_MORE = ("renewed", "restarted", "kept", "copies_end")
 
 
 def timers(source: Source, units: List[Dict[str, str]]) -> Dict[str, Any]:

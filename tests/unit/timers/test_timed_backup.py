@@ -70,7 +70,7 @@ class Node:
             **more,
         }
 
-    def gather(self, want: dict[str, Any], data: Path) -> Any:
+    def gather(self, _want: dict[str, Any], data: Path) -> Any:
         """Plays what the node holds."""
         found = appliance_timer_backup.appliance_backup.Gathered()
         if self.fault is not None:
@@ -180,9 +180,7 @@ def test_the_newest_stay_and_nothing_of_others_goes(
     assert "rack7-20200101T000000Z.backup.json" in names
 
 
-@pytest.mark.parametrize(
-    "left", [".backup.partial", ".backup", ".backup.json.partial"], ids=lambda one: str(one)
-)
+@pytest.mark.parametrize("left", [".backup.partial", ".backup", ".backup.json.partial"], ids=str)
 def test_what_a_killed_run_left_is_no_backup_and_goes(node: Node, left: str) -> None:
     node.place.mkdir(mode=0o700)
     half = node.place / f"rack7-20260101T000000Z{left}"
@@ -231,14 +229,16 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
     assert "MB free" in node.record["last"]["why"]
 
 
-def test_the_file_may_not_grow_without_an_end(node: Node) -> None:
-    path = node.folder / "grown"
-    with (
-        pytest.raises(appliance_timer_record.TimerError, match="most_gb"),
-        appliance_timer_archive.encrypted(path, [node.public], 1 << 16) as stream,
-    ):
+def fill(path: Path, recipient: str) -> None:
+    with appliance_timer_archive.encrypted(path, [recipient], 1 << 16) as stream:
         for _ in range(200):
             stream.write(os.urandom(1 << 16))
+
+
+def test_the_file_may_not_grow_without_an_end(node: Node) -> None:
+    path = node.folder / "grown"
+    with pytest.raises(appliance_timer_record.TimerError, match="most_gb"):
+        fill(path, node.public)
 
 
 @pytest.mark.parametrize("fault", [SystemExit(143), KeyboardInterrupt()], ids=["term", "int"])
@@ -250,9 +250,7 @@ def test_a_run_that_is_ended_is_written_down(node: Node, fault: BaseException) -
     assert node.record["last"]["why"] == "it was ended from outside"
 
 
-def test_a_killed_run_shows_as_one_that_began(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_shows_as_one_that_began(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     class Killed(BaseException):
         pass
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from appliance.model.components.timers.wanted import BACKUP, lacks_age, settings_on
 from appliance.model.site.settings import Node
@@ -18,13 +19,17 @@ def timers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         if wanted is None:
             if seen:
                 yield f"the timer {name} is on it, and belongs on no node or on another one"
-        elif name == BACKUP and lacks_age(desired):
-            continue  # a warning says so; nothing of the appliance waits for it
-        elif not seen:
-            yield f"it has no timer {name}"
-        elif seen.get("settings") != wanted:
-            yield f"its timer {name} has other settings than the site"
-        elif not seen.get("enabled") or seen.get("active") != "active":
-            yield f"its timer {name} is {seen.get('active') or 'absent'}, or does not start at boot"
-        elif name == BACKUP and not seen.get("age"):
-            yield "it has no program age, which encrypts its backups"
+        # Without age there can be no backup: a warning says so, and nothing waits for it.
+        elif not (name == BACKUP and lacks_age(desired)):
+            yield from _differences(name, wanted, seen)
+
+
+def _differences(name: str, wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[str]:
+    if not seen:
+        yield f"it has no timer {name}"
+    elif seen.get("settings") != wanted:
+        yield f"its timer {name} has other settings than the site"
+    elif not seen.get("enabled") or seen.get("active") != "active":
+        yield f"its timer {name} is {seen.get('active') or 'absent'}, or does not start at boot"
+    elif name == BACKUP and not seen.get("age"):
+        yield "it has no program age, which encrypts its backups"

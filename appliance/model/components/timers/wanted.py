@@ -111,9 +111,7 @@ def _elsewhere(node: Node, site: Site) -> list[dict[str, str]]:
         ("this machine", "state", f"{why}: journal and passports are there"),
     ]
     found += [
-        (other.name, CONTROL_PLANE, why)
-        for other in site.control_plane
-        if other.name != node.name
+        (other.name, CONTROL_PLANE, why) for other in site.control_plane if other.name != node.name
     ]
     if node.name != site.services_node.name:
         found.append((site.services_node.name, f"{TLS}, {REGISTRY}", why))

@@ -136,7 +136,7 @@ class TimedRun(Section):
     renewed: Word | None = None
     restarted: Word | None = None
     kept: Path | None = None
-    soonest: Word | None = None
+    copies_end: Word | None = None
 
 
 class Timer(Section):
