@@ -28,6 +28,7 @@ PLACE = Path("/var/backups/appliance")
 SUFFIX, BESIDE, PARTIAL = ".backup", ".backup.json", ".partial"
 FORMAT, LEVEL, CHUNK = 1, 1, 1 << 18
 SECONDS, END_SECONDS = 6 * 3600, 120
+LIMIT = ["timeout", "--kill-after=5", str(SECONDS)]
 KINDS = ("etcd", "control_plane", "tls", "registry", "runai", "objects")
 MOST_MISSING, MOST_BESIDE = 300, 4 << 20
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}-[0-9]{8}T[0-9]{6}Z")
@@ -158,9 +159,10 @@ def encrypted(path, recipients, most):
         OSError: the disk did not take it.
     """
     out = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    argv = ["timeout", "--kill-after=5", str(SECONDS), AGE, "--encrypt"]
+    options = ["--encrypt"]
     for one in recipients:
-        argv += ["--recipient", one]
+        options += ["--recipient", one]
+    argv = [*LIMIT, AGE, *options]
     try:
         with _running(argv, out) as process:
             broken = False

@@ -77,7 +77,8 @@ def health(lab: LabSite) -> str:
     return appliance(*words).stdout
 
 
-def test_a_bundle_without_age_says_so(installed_lab: LabSite, timed: Path) -> None:
+@pytest.mark.usefixtures("timed")
+def test_a_bundle_without_age_says_so(installed_lab: LabSite) -> None:
     has_age = "age" in installed_lab.shell("cp1", "ls /var/lib/appliance/timer-programs")
     assert ("a bundle without the program age" in health(installed_lab)) is not has_age
     plan = succeed("plan", "--site", str(installed_lab.directory)).stdout
@@ -110,9 +111,8 @@ def test_a_backup_of_the_timer_is_verified(installed_lab: LabSite, timed: Path) 
     assert b"PRIVATE KEY" not in file.read_bytes()
 
 
-def test_older_ones_go_and_a_killed_run_leaves_no_backup(
-    installed_lab: LabSite, timed: Path
-) -> None:
+@pytest.mark.usefixtures("timed")
+def test_older_ones_go_and_a_killed_run_leaves_no_backup(installed_lab: LabSite) -> None:
     require_age(installed_lab)
     for _ in range(3):
         assert fired(installed_lab, "backup")["last"]["outcome"] == "done"
@@ -127,7 +127,8 @@ def test_older_ones_go_and_a_killed_run_leaves_no_backup(
     assert "partial" not in installed_lab.shell("cp1", f"ls {PLACE}")
 
 
-def test_a_failure_is_shown_by_health_and_status(installed_lab: LabSite, timed: Path) -> None:
+@pytest.mark.usefixtures("timed")
+def test_a_failure_is_shown_by_health_and_status(installed_lab: LabSite) -> None:
     require_age(installed_lab)
     program = "/var/lib/appliance/timer-programs/age"
     installed_lab.shell("cp1", f"mv {program} {program}.away")
@@ -142,9 +143,8 @@ def test_a_failure_is_shown_by_health_and_status(installed_lab: LabSite, timed: 
     assert fired(installed_lab, "backup")["last"]["outcome"] == "done"
 
 
-def test_certificates_that_end_soon_are_renewed_by_the_timer(
-    installed_lab: LabSite, timed: Path
-) -> None:
+@pytest.mark.usefixtures("timed")
+def test_certificates_that_end_soon_are_renewed_by_the_timer(installed_lab: LabSite) -> None:
     installed_lab.settled()
     assert fired(installed_lab, "certificates")["last"]["renewed"] == []
     forge(installed_lab, "cp1", 20)

@@ -30,6 +30,7 @@ RETURN = r"""
 removed: {description: Files that were removed, type: list, returned: always}
 """
 
+NAMES = ("certificates", "backup")
 UNITS, SETTINGS = Path("/etc/systemd/system"), Path("/etc/appliance/timers")
 OURS = "# Written by appliance"
 
@@ -53,41 +54,38 @@ def there(name):
     return [*found, *([settings] if settings.is_file() else [])]
 
 
-def take_off(name, files, systemctl):
+def take_off(name, files, call):
     """Stop the timer and remove its files.
 
     Args:
         name: of the timer.
         files: as :func:`there` found them.
-        systemctl: callable(arguments) -> (rc, stdout, stderr).
+        call: callable(argv) -> (rc, stdout, stderr).
 
     Raises:
         AbsentError: the timer does not stop.
     """
     timer = UNITS / ("appliance-timed-%s.timer" % name)
     if timer in files:
-        rc, out, err = systemctl(["disable", "--now", timer.name])
+        rc, out, err = call(["systemctl", "disable", "--now", timer.name])
         if rc != 0:
             raise AbsentError("%s does not stop: %s" % (timer.name, (err or out).strip()))
     for path in reversed(files):
         path.unlink()
-    systemctl(["daemon-reload"])
+    call(["systemctl", "daemon-reload"])
 
 
 def main():
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "choices": ["backup", "certificates"], "required": True}
-        },
+        argument_spec={"name": {"type": "str", "choices": list(NAMES), "required": True}},
         supports_check_mode=True,
     )
-    call = functools.partial(run, seconds=90)
     name = module.params["name"]
     try:
         files = there(name)
         if files and not module.check_mode:
-            take_off(name, files, lambda arguments: call(["systemctl", *arguments]))
+            take_off(name, files, functools.partial(run, seconds=90))
     except (AbsentError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(files), removed=[str(path) for path in files])
