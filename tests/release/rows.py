@@ -220,6 +220,11 @@ ROWS = (
         "tests/lab/test_restore.py",
     ),
     _lab(
+        "restore-new-machines",
+        "every machine is lost: a backup and its key are a cluster on new ones, killed at will",
+        "tests/lab/test_restore_new_machines.py",
+    ),
+    _lab(
         "three-control-planes",
         "one of three stops or is lost, and one command brings it back",
         "tests/lab/test_three_control_planes.py",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
@@ -39,10 +40,21 @@ def backup() -> None:
     """Make, check and list backups of the whole appliance."""
 
 
+def _folders(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Folders of this machine; a place elsewhere is typed."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def _files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files of this machine; one in a place elsewhere is typed."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 to_option = click.option(
     "--to",
     metavar="PLACE",
-    help="A folder of this machine. Default: backup: to in site.yml.",
+    help="A folder, sftp://USER@HOST/PATH or s3://BUCKET/PREFIX. Default: backup: to in site.yml.",
+    shell_complete=_folders,
 )
 
 
@@ -102,7 +114,7 @@ def create(
 
 
 @backup.command("verify")
-@click.argument("file", type=Place(dir_okay=False))
+@click.argument("file", shell_complete=_files)
 @click.option(
     "--identity",
     type=Place(exists=True, dir_okay=False),
@@ -113,7 +125,7 @@ def create(
 @output_option
 @click.pass_obj
 def verify_command(
-    app: Application, file: Path, identity: Path | None, site: Path, output: str
+    app: Application, file: str, identity: Path | None, site: Path, output: str
 ) -> None:
     """Check that a backup is whole; with a key, that it can be restored.
 

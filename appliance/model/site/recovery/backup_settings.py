@@ -8,6 +8,12 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, StrictInt
 
 from appliance.model.site.fields import Flag, Settings, wrong
+from appliance.model.site.recovery.backup_targets import (
+    TARGET_EXAMPLES,
+    FolderTarget,
+    NoTarget,
+    backup_target,
+)
 
 AGE: Final = re.compile(r"age1[02-9ac-hj-np-z]{58}")
 SSH: Final = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}")
@@ -36,17 +42,26 @@ def _recipient(value: object) -> str:
 
 
 def is_target(text: str) -> bool:
-    """Whether it names a folder for backups."""
-    return text.startswith("/") and text.isprintable() and ".." not in text.split("/")
+    """Whether it names a place for backups."""
+    try:
+        target = backup_target(text)
+    except NoTarget:
+        return False
+    # A relative folder would be another one for each command.
+    is_folder = isinstance(target, FolderTarget)
+    return not is_folder or (text.startswith("/") and ".." not in text.split("/"))
 
 
 def _target(value: object) -> str:
     if isinstance(value, str) and is_target(value):
         return value
-    raise wrong(
-        f"{value!r} is no place for backups",
-        "write a folder of the control host, on a mounted share for one elsewhere: /mnt/backups",
-    )
+    told = f"{value!r} is no place for backups"
+    try:
+        backup_target(value if isinstance(value, str) else "")
+    except NoTarget as error:
+        # An address may hold a password: it is not repeated.
+        told = error.problem
+    raise wrong(told, TARGET_EXAMPLES)
 
 
 Recipient = Annotated[str, BeforeValidator(_recipient)]
@@ -113,7 +128,7 @@ class Backup(Settings):
     recipients: Annotated[tuple[Recipient, ...], Field(min_length=1, max_length=20)]
     """Public keys that open a backup (age1 or ssh-ed25519): yours, and one kept elsewhere."""
     to: Target
-    """A folder of the control host, on a mounted share for one that is elsewhere."""
+    """A folder of the control host, `sftp://USER@HOST[:PORT]/PATH`, or `s3://BUCKET/PREFIX`."""
     keep: Keep = Keep()
     fresh_hours: Annotated[StrictInt, Field(ge=1, le=8760)] = 26
     """A newest backup that is older gives a warning, and holds back maintenance and upgrades."""
