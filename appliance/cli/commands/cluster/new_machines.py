@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from appliance.cli.commands.cluster.restore_view import restore_as_json
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
@@ -223,8 +224,6 @@ def _tell(done: NewMachinesResult, options: NewMachinesOptions) -> None:
 
 def as_json(done: NewMachinesResult) -> dict[str, Any]:
     """What ``-o json`` prints of a plan or of a finished run."""
-    from appliance.cli.commands.cluster.restore import restore_as_json
-
     plan, compared = done.plan, done.compared
     told: Mapping[str, tuple[int, int]] = compared.differ if compared else {}
     return {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from appliance.errors import NotHealthy, StepNotVerified
 from appliance.model.backup.names import DIGEST, id_moment
@@ -47,8 +47,9 @@ from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
+    from appliance.model.state.plan import Plan
     from appliance.workflows.cluster.restore import RestoreRequest, RestoreResult
-    from appliance.workflows.cluster.restoring.ports import NewMachines, OpenedBackup, Stages
+    from appliance.workflows.cluster.restoring.ports import NewMachines, OpenedBackup
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "cluster restore"
@@ -63,6 +64,40 @@ _OWN: Final = (
     CHASSIS_ANNOTATION,
     MACS_ANNOTATION,
 )
+
+
+class Stages(Protocol):
+    """The commands of which a restore onto new machines is made; each looks at the site anew."""
+
+    def session(self) -> Session:
+        """Ports of a run that begins to look now."""
+
+    def forecast(self) -> Plan:
+        """What an install up to the workers would do."""
+
+    def install(self, until: str) -> None:
+        """Install up to a step, as ``appliance install`` does.
+
+        Raises:
+            what :func:`appliance.workflows.install.install` raises.
+        """
+
+    def restore(self, claim: str, *, only_resumed: bool) -> RestoreResult | None:
+        """Restore etcd over what was made on claimed machines, as for the same machines.
+
+        Args:
+            claim: the word of the claim.
+            only_resumed: do nothing, and return None, unless a restore was begun and not ended.
+
+        Raises:
+            what :func:`appliance.workflows.cluster.restore.cluster_restore` raises.
+        """
+
+    def volumes(self) -> Sequence[VolumeData]:
+        """Every volume that the restored cluster knows, and where its data has to be."""
+
+    def digest(self) -> bytes:
+        """The digest over the objects of the cluster, as a backup has it; empty: not to be had."""
 
 
 @dataclass(frozen=True)
