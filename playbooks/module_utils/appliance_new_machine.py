@@ -204,8 +204,9 @@ def made(key):
         return
     (ROOT / SUBNET).unlink(missing_ok=True)
     if (ROOT / LINKS / BRIDGE).exists():
+        argv = ["ip", "link", "delete", "dev", BRIDGE]
         ended = subprocess.run(  # noqa: S603  (fixed words)
-            ["ip", "link", "delete", "dev", BRIDGE],
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
