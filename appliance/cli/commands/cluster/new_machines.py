@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from appliance.cli.site_session import SiteSession
     from appliance.model.backup.new_machines import NewMachinesPlan
     from appliance.model.backup.site_parts import SiteParts
+    from appliance.model.state.journal import Run
     from appliance.workflows.cluster.restoring.new_machines import NewMachinesResult
 
 FEW: Final = 10
@@ -165,15 +166,18 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     if options.accept_host_keys:
         trust = first.nodes.trust if options.dry_run else None
         accept(first.site, assume_yes=options.yes, trust=trust)
-    run = first.run(COMMAND)
-    request = RestoreRequest(first.site, run, dry_run=options.dry_run)
+
+    def new_run() -> Run:
+        return first.run(COMMAND)
+
+    request = RestoreRequest(first.site, new_run(), dry_run=options.dry_run)
     with progress(plain=options.as_json) as display:
         # Keys that are trusted for a dry run only are known to that connection.
         again = (lambda: first) if options.dry_run else connect
         ports = NewMachinesPorts(
             SshNewMachines(first.nodes, first.site.settings.ssh.python),
             backup,
-            NewMachineStages(again, display, backup, run),
+            NewMachineStages(again, display, backup, new_run),
         )
         done = restore_new_machines(
             request, ports, first.opened(lambda plan: _confirm(first, plan, options))
