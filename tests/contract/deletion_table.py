@@ -34,6 +34,7 @@ PLACES: Final[Places] = {
         "_staged: unlink": SITE_COPY,
         "write_site: rename": SITE_COPY,
     },
+    "appliance/adapters/backup/sftp_place.py": {"SftpPlace.new: rename": UNFINISHED},
     "appliance/adapters/backup/writer.py": {"new_backup: open w": WORDS},
     "appliance/adapters/care/runs.py": {
         "RunFiles.remove_facts: unlink": STATE,

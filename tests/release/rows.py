@@ -129,6 +129,7 @@ ROWS = (
         "tests/lab/test_burn_in.py",
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
+        "tests/lab/test_timers.py",
         "tests/lab/test_support.py",
         "tests/lab/test_care.py",
         package=WITH_RUNBOOKS,

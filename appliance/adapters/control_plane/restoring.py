@@ -14,6 +14,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.content import find_content_root
+from appliance.adapters.ssh.streaming import seconds_for
 from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.backup.restore_view import NodeView, read_view
 from appliance.model.documents.strict_json import Unreadable, read_json
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "appliance_restore_intake.py"
 SECONDS: Final = 30
-# A piece has to go through a slow line in time; the sum over a GB is a matter of the node's disk.
-PIECE_SECONDS: Final = 300
 SEAL_SECONDS: Final = 300
 PIECE_BYTES: Final = 8 << 20
 MOST_BYTES: Final = 1 << 20
@@ -105,7 +104,7 @@ class SshRestoring:
     def _ask(
         self, node: Node, words: Sequence[str], piece: bytes = b"", seconds: float = 0
     ) -> dict[str, Any]:
-        limit = seconds or (PIECE_SECONDS if piece else SECONDS)
+        limit = seconds or (seconds_for(len(piece)) if piece else SECONDS)
         command = program_command(self._python, PROGRAM, words)
         return ask_as_root(self._nodes, node, command, piece, limit)
 

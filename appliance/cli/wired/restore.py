@@ -29,5 +29,13 @@ def restore_ports(
     session = connected.session(display, request.run, plays=True)
     lock = connected.lock(request.run, voters=left)
     python = site.settings.ssh.python
-    ports = RestoreSources(SshRestoring(connected.nodes, python), backup)
+    ports = RestoreSources(SshRestoring(connected.nodes, python), backup, _kubernetes_of)
     return replace(session, lock=lock), ports
+
+
+def _kubernetes_of(release: str) -> str:
+    """The version of Kubernetes in a release that this tool has; empty for another name."""
+    from appliance.adapters.local.content import list_releases, load_release
+
+    # The name is from the file: it is no path.
+    return load_release(release).versions.kubernetes if release in list_releases() else ""

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from appliance.model.backup.names import CONTROL_PLANE, RUNAI
 from appliance.model.backup.record import Sha256
-from appliance.model.backup.restore import of_the_file
+from appliance.model.backup.restore_identity import of_the_file
+from appliance.model.backup.restore_release import Begun, of_another_release
 from appliance.model.documents.typed_json import Line, typed
 from appliance.model.state.plan import Plan, Refusal
 
@@ -133,8 +134,12 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
     stage = _stage([machines.get(node.name) for node in members])
     authorities, fault = _authorities(site, manifest)
     leader = site.control_plane[0].name
+    stranger = of_another_release(
+        manifest.about, site.settings.appliance_release, {}, Begun(), resumes=False
+    )
     refusals = [
         *of_the_file(site, manifest, tool_version),
+        *([stranger] if stranger else []),
         *_of_the_site(site, manifest),
         *([fault] if fault else []),
         *_of_the_machines(members, machines, manifest, authorities),
