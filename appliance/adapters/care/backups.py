@@ -5,31 +5,32 @@ A restore needs the images of its release. What must not be here: the backups th
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from appliance.adapters.backup.places import FolderPlace
-from appliance.adapters.backup.store import BackupStore
 from appliance.errors import ApplianceError, Refused
 from appliance.model.backup.kept import KeptBackups
 
+if TYPE_CHECKING:
+    from appliance.adapters.backup.store import BackupStore
 
-def kept_backups(target: str) -> KeptBackups:
+
+def kept_backups(opened: Callable[[str], BackupStore], target: str) -> KeptBackups:
     """The backups of a place, as far as the files beside them tell.
 
     Args:
+        opened: the store at a place.
         target: where backups are kept.
     """
-    if not target.startswith("/"):
-        return KeptBackups(
-            unknown=f"which releases the backups at {target} need is not read from here"
-        )
     try:
-        held = BackupStore(FolderPlace(Path(target))).held()
-    except Refused:
+        held = opened(target).held()
+    except Refused as error:
         # A share that is not mounted: its backups need images all the same.
-        return KeptBackups(
-            unknown=f"{target} is not there, so what its backups need is unknown: mount it"
-        )
+        if target.startswith("/"):
+            return KeptBackups(
+                unknown=f"{target} is not there, so what its backups need is unknown: mount it"
+            )
+        return KeptBackups(unknown=f"what the backups at {target} need: {error.message}")
     except ApplianceError as error:
         return KeptBackups(unknown=error.message)
     told = [one.sidecar for one in held if one.sidecar is not None]

@@ -104,19 +104,36 @@ class SshRestoring:
     def _ask(
         self, node: Node, words: Sequence[str], piece: bytes = b"", seconds: float = 0
     ) -> dict[str, Any]:
-        program = find_content_root() / "playbooks" / "module_utils" / PROGRAM
-        command = shlex.join((self._python, "-c", program.read_text(), *words))
         limit = seconds or (seconds_for(len(piece)) if piece else SECONDS)
-        answer = self._nodes.run_as_root(node, command, stdin=piece, timeout=limit)
-        if answer.code != 0:
-            why = (answer.errors or answer.output).strip()[-300:] or "no answer"
-            raise ClusterError(
-                f"{node.name}: {why}", hint=f"see its disk: appliance node ssh {node.name}"
-            )
-        found = read_json(answer.output, most_bytes=MOST_BYTES)
-        if not isinstance(found, dict):
-            raise NodeUnreachable(f"{node.name}: its answer is no object")
-        return found
+        command = program_command(self._python, PROGRAM, words)
+        return ask_as_root(self._nodes, node, command, piece, limit)
+
+
+def program_command(python: str, program: str, words: Sequence[str]) -> str:
+    """The command that runs one of our self-contained programs on a node."""
+    path = find_content_root() / "playbooks" / "module_utils" / program
+    return shlex.join((python, "-c", path.read_text(), *words))
+
+
+def ask_as_root(
+    nodes: SshNodes, node: Node, command: str, stdin: bytes, seconds: float
+) -> dict[str, Any]:
+    """What a program of ours answers on a node.
+
+    Raises:
+        ClusterError: it failed; its reason.
+        NodeUnreachable: the node does not answer, or not with an object.
+    """
+    answer = nodes.run_as_root(node, command, stdin=stdin, timeout=seconds)
+    if answer.code != 0:
+        why = (answer.errors or answer.output).strip()[-300:] or "no answer"
+        raise ClusterError(
+            f"{node.name}: {why}", hint=f"see its disk: appliance node ssh {node.name}"
+        )
+    found = read_json(answer.output, most_bytes=MOST_BYTES)
+    if not isinstance(found, dict):
+        raise NodeUnreachable(f"{node.name}: its answer is no object")
+    return found
 
 
 def _piece(stream: IO[bytes]) -> bytes:

@@ -17,6 +17,7 @@ def care_ports(connected: Wiring) -> Care:
     from appliance.adapters.care.runs import RunFiles
     from appliance.adapters.care.supply import SiteSupply
     from appliance.adapters.kubernetes.pod_images import read_pod_images
+    from appliance.cli.wired.backups import store_of
     from appliance.workflows.cluster.cleaning.ports import Care
 
     site, python = connected.site, connected.site.settings.ssh.python
@@ -25,5 +26,5 @@ def care_ports(connected: Wiring) -> Care:
         supply=SiteSupply(connected.nodes, python),
         runs=RunFiles(site.state_directory),
         pod_images=partial(read_pod_images, connected.cluster),
-        backups=kept_backups,
+        backups=partial(kept_backups, partial(store_of, site)),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SNAPSHOT
-from appliance.model.backup.restore_identity import CHECK, of_another_cluster
+from appliance.model.backup.restore_identity import CHECK, of_another_cluster, of_the_file
 from appliance.model.backup.restore_release import Begun, goes_on_to, of_another_release
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
@@ -39,10 +39,12 @@ class RestoreOptions:
     Attributes:
         without: control-plane nodes that are left out, and rejoin later.
         survivor: the node whose own data is the newest that is left; empty: a backup is.
+        claim: the word of the claim of new machines; empty: they are the old ones.
     """
 
     without: tuple[str, ...] = ()
     survivor: str = ""
+    claim: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,12 @@ class RestorePlan:
         """The recovery point in words: what came later is lost."""
         if not self.point:
             return "the last change that the survivor has"
-        return f"{self.point}, {_ago(self.age_seconds)} ago; what was changed since is lost"
+        return recovery_words(self.point, self.age_seconds)
+
+
+def recovery_words(point: str, age_seconds: float) -> str:
+    """A recovery point, in UTC, and how long ago it is."""
+    return f"{point}, {_ago(age_seconds)} ago; what was changed since is lost"
 
 
 def _ago(seconds: float) -> str:
@@ -202,9 +209,9 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     release, begun = site.settings.appliance_release, begun or Begun()
     stranger = of_another_release(manifest.about, release, views, begun, resumes=resumes)
     faults = [
-        *_of_the_file(site, manifest, tool_version),
+        *of_the_file(site, manifest, tool_version),
         *([stranger] if stranger else []),
-        *(() if _is_placed(key, views) else _living(views)),
+        *(() if _is_ours(key, options.claim, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
         *_left_out(options.without, views),
         *of_another_cluster(manifest, nodes, views),
@@ -277,6 +284,17 @@ def _is_placed(key: str, views: Mapping[str, NodeView | str]) -> bool:
     return any("place" in view.marks.get(key, ()) for view in seen)
 
 
+def _is_ours(key: str, claim: str, views: Mapping[str, NodeView | str]) -> bool:
+    """Whether what lives there is of this restore, or was made on machines claimed for it.
+
+    The claim is over once a restore ended: its own role ends every other mark of its node.
+    """
+    if _is_placed(key, views):
+        return True
+    seen = [v.marks.get(claim, ()) if isinstance(v, NodeView) else () for v in views.values()]
+    return bool(claim and seen) and all("made" in acts and "end" not in acts for acts in seen)
+
+
 def _content(manifest: Manifest) -> dict[str, int | str]:
     etcd = manifest.etcd
     if etcd is None:
@@ -297,25 +315,6 @@ def _with_data(nodes: Sequence[Node], views: Mapping[str, NodeView | str]) -> tu
 
 def _refusal(node: str, seen: str, expected: str, hint: str) -> Refusal:
     return Refusal(node, CHECK, seen, expected, hint)
-
-
-def _of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[Refusal]:
-    about, settings = manifest.about, site.settings
-    listed = "see the backups: appliance cluster backup list"
-    if about.site != site.name:
-        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, listed)
-    if _numbers(about.tool_version) > _numbers(tool_version):
-        yield _refusal(
-            about.id,
-            f"written by version {about.tool_version} of this tool",
-            f"{tool_version} or earlier",
-            "take the later tool: appliance self upgrade --bundle DIR",
-        )
-    endpoint = f"{settings.control_plane_endpoint.name}:{settings.control_plane_endpoint.port}"
-    if manifest.endpoint != endpoint:
-        yield _refusal(about.id, f"the API at {manifest.endpoint}", endpoint, listed)
-    if manifest.etcd is None or manifest.part(SNAPSHOT) is None:
-        yield _refusal(about.id, "no snapshot of etcd", "one that was restored once", listed)
 
 
 def _living(views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:
@@ -391,7 +390,3 @@ def _faults_of(node: Node, view: NodeView, size: int, key: str) -> Iterator[tupl
             f"{view.free_bytes // _MB} MB free for etcd's data",
             f"{-(-needed // _MB)} MB: old data is kept",
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in re.findall(r"\d+", version.partition("+")[0]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ApplianceError, StepNotVerified
+from appliance.errors import ApplianceError, NotHealthy, StepNotVerified
 from appliance.model.backup.freshness import NEWEST, newest_of
 from appliance.model.backup.kept import noted_places
 from appliance.model.backup.names import backup_id, is_backup_id
@@ -202,14 +202,14 @@ def _write(request: BackupRequest, session: Session) -> Sidecar:
     )
     endpoint = site.settings.control_plane_endpoint
     _note(session, {"id": name, "to": store.told})
-    with store.new(name, request.recipients, moment) as writer:
-        etcd = gather(site, name, session, writer)
-        versions = {"etcd": etcd.version, "appliance": request.tool_version}
-        writer.finish(Manifest(about, f"{endpoint.name}:{endpoint.port}", (), etcd, versions))
-    session.observer.note("checking what was written")
     try:
-        sidecar = store.check(name)
-    except ApplianceError as error:
+        with store.new(name, request.recipients, moment) as writer:
+            etcd = gather(site, name, session, writer)
+            versions = {"etcd": etcd.version, "appliance": request.tool_version}
+            writer.finish(Manifest(about, f"{endpoint.name}:{endpoint.port}", (), etcd, versions))
+            session.observer.note("checking what was written")
+        sidecar = store.beside(name)
+    except NotHealthy as error:
         raise StepNotVerified(error.message, hint="run the same command again") from error
     if sidecar != writer.sidecar:
         raise StepNotVerified(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from appliance.adapters.backup.places import FolderPlace
+from appliance.adapters.backup.store import BackupStore
 from appliance.adapters.care.backups import kept_backups
 from appliance.adapters.care.runs import RunFiles
+from appliance.errors import Refused
 from appliance.model.backup.kept import KeptBackups
 from appliance.model.backup.record import sidecar_text
 from appliance.model.state.journal import Record
@@ -96,18 +100,25 @@ def test_facts_are_removed_by_the_name_of_a_node_alone(tmp_path: Path) -> None:
     assert files.sizes().facts == {}
 
 
+def _store(target: str) -> BackupStore:
+    if not target.startswith("/"):
+        raise Refused(f"{target}: no answer")
+    return BackupStore(FolderPlace(Path(target)))
+
+
 def test_releases_of_backups_are_read_beside_them(tmp_path: Path) -> None:
-    assert "is not there" in kept_backups(str(tmp_path / "absent")).unknown
-    assert kept_backups(str(tmp_path)) == KeptBackups()
+    kept = partial(kept_backups, _store)
+    assert "is not there" in kept(str(tmp_path / "absent")).unknown
+    assert kept(str(tmp_path)) == KeptBackups()
     whole = sidecar(NAME)
     (tmp_path / f"{NAME}.backup.json").write_text(sidecar_text(whole))
-    assert kept_backups(str(tmp_path)) == KeptBackups(
+    assert kept(str(tmp_path)) == KeptBackups(
         frozenset({whole.about.release}), frozenset({whole.sha256})
     )
     (tmp_path / f"{OTHER}.backup").write_bytes(b"interrupted")
-    assert kept_backups(str(tmp_path)).unknown == ""
+    assert kept(str(tmp_path)).unknown == ""
     (tmp_path / f"{OTHER}.backup.json").write_text("half")
-    found = kept_backups(str(tmp_path))
+    found = kept(str(tmp_path))
     assert found.releases == {whole.about.release}
     assert f"{OTHER}: the file beside it" in found.unknown
-    assert "is not read from here" in kept_backups("sftp://ada@nas/backups").unknown
+    assert "no answer" in kept("sftp://ada@nas/backups").unknown

@@ -16,6 +16,7 @@ from tests.unit.modules.bare_machine import (
     EVIDENCE,
     LAST,
     THEIRS,
+    UNMOUNTS,
     Killed,
     Machine,
     strip,
@@ -48,6 +49,20 @@ def test_what_the_product_brought_goes_and_nothing_of_others(
     changed = len(machine.changed)
     strip(bare, machine)
     assert len(machine.changed) == changed
+
+
+def test_a_mount_whose_path_begins_as_dockers_folder_stays(
+    bare: ModuleType, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    mount = "38 36 98:16 / /var/lib/docker-registry rw - ext4 /dev/vdb rw\n"
+    (tmp_path / "var/lib/docker-registry").mkdir()
+    with (tmp_path / "proc/self/mountinfo").open("a") as stream:
+        stream.write(mount)
+    machine.put(UNMOUNTS)
+    strip(bare, machine)
+    assert "docker.io" not in machine.installed
+    assert mount in (tmp_path / "proc/self/mountinfo").read_text()
 
 
 def test_data_and_evidence_go_where_they_are_given_up(bare: ModuleType, tmp_path: Path) -> None:
