@@ -208,7 +208,7 @@ def test_a_full_disk_is_no_error_of_the_disk(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(work, "write_blocks", fails)
-    monkeypatch.setattr(work.time, "sleep", once)
+    monkeypatch.setattr("appliance.probe.burn_in.work.time.sleep", once)
     board = Board()
     with pytest.raises(KeyboardInterrupt):
         work._disk(board, tmp_path, 1).run()
