@@ -283,13 +283,14 @@ def _collected(
             before = record_of(session.documents.read(document))
             if before is not None and before == record.model_copy(update={"at": before.at}):
                 record = before
-            if before is not None and _is_of_another(before, name, request.site):
+            alone = len(tellers[document]) == 1
+            if alone and before is not None and _is_of_another(before, name, request.site):
                 taken.append(
                     f"the burn-in of {name} is not kept: its machine, "
                     f"{record.burn_in.machine.words()}, is recorded as that of {before.node}; if "
                     f"it was moved, remove .appliance/{document} in the site's directory"
                 )
-            elif not request.dry_run and len(tellers[document]) == 1:
+            elif not request.dry_run and alone:
                 session.documents.keep(document, record.text())
                 kept[name] = record
         found.append(NodeBurnIn(name, record))
