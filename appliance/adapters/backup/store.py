@@ -105,6 +105,7 @@ class BackupStore:
         if not is_backup_id(backup):
             raise Refused(f"{backup[:100]!r} is no name of a backup")
         sizes = self.place.sizes()
+        hidden = self.place.give_up(backup + SUFFIX)
         left = [
             name
             for name in (
@@ -118,7 +119,7 @@ class BackupStore:
         for name in left:
             with suppress(FileNotFoundError):
                 self.place.remove(name)
-        return bool(left)
+        return hidden or bool(left)
 
     def _lacks(self, name: str) -> bool:
         """Whether there is no such file; a list that is cut off is no evidence."""
