@@ -62,6 +62,15 @@ RESTORE: Final = Evidence(
     "tests/unit/restore/test_acts_on_a_node.py::"
     "test_a_folder_with_something_else_in_it_is_not_emptied",
 )
+SITE_COPY: Final = Evidence(
+    "a folder of fixed name with our mark, of this user, with nothing else in it",
+    "tests/unit/restore/test_site_from_backup.py::"
+    "test_a_folder_of_somebody_else_beside_it_is_not_emptied",
+)
+CLAIMED: Final = Evidence(
+    "a machine that was bare when it was claimed, by its mark",
+    "tests/unit/restore/test_new_machine_program.py::test_the_range_of_pods_is_forgotten_once",
+)
 ASIDE_FIRST: Final = Evidence(
     "the same bytes, or the same folder, are under their other name first",
     "tests/unit/restore/test_acts_on_a_node.py::"
@@ -123,6 +132,15 @@ BACKUP: Final = Evidence(
     "a whole backup: the file beside it is of this site and has its sha256; or a name that this "
     "machine wrote down before, without a file beside it",
     "tests/unit/backup/test_backup_create.py::test_one_that_was_changed_is_not_removed",
+)
+NODE_BACKUP: Final = Evidence(
+    "in our own folder: a backup whose file beside it is of this site, name and size; or a name of "
+    "this site's without a file beside it",
+    "tests/unit/timers/test_timed_backup.py::test_the_newest_stay_and_nothing_of_others_goes",
+)
+TIMER: Final = Evidence(
+    "a unit of our name that begins with our words, and is no link",
+    "tests/unit/timers/test_timer_absent.py::test_a_unit_of_somebody_else_stays",
 )
 GATHERED: Final = Evidence(
     "a folder of ours with our marker, which nothing holds, and with nothing else in it",

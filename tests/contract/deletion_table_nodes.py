@@ -7,11 +7,11 @@ from typing import Final
 # isort: off
 # fmt: off
 from tests.contract.deletion_evidence import (
-    ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BROUGHT, CONTAINER, CREDENTIALS, DIGEST, EMPTIED, GATHERED,
-    HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT, NEEDLESS_IMAGE, NGINX,
-    NODE_AND_TOKEN, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY, PROOF, PROVEN, READ_ONLY, RESTORE,
-    ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TRIAL, UNUSED_DOCKER, UPGRADED, WORDS, WRITE,
-    Places,
+    ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BROUGHT, CLAIMED, CONTAINER, CREDENTIALS, DIGEST, EMPTIED,
+    GATHERED, HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT, NEEDLESS_IMAGE, NGINX,
+    NODE_AND_TOKEN, NODE_BACKUP, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY, PROOF, PROVEN,
+    READ_ONLY, RESTORE, ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TIMER, TRIAL, UNUSED_DOCKER,
+    UPGRADED, WORDS, WRITE, Places,
 )
 # fmt: on
 # isort: on
@@ -57,6 +57,18 @@ ON_NODES: Final[Places] = {
         "_save: replace": WRITE,
         "_save: unlink": TEMPORARY,
         "snapshot: unlink": KEPT,
+    },
+    "playbooks/module_utils/appliance_timer_archive.py": {
+        "_archive: open w": TEMPORARY,
+        "_beside: rename": WRITE,
+        "place: chmod": STATE,
+        "retire: unlink": (NODE_BACKUP, 2),
+        "tidy: unlink": NODE_BACKUP,
+        "write: unlink": TEMPORARY,
+    },
+    "roles/node_timers/library/node_timer_absent.py": {
+        "take_off: argv disable": TIMER,
+        "take_off: unlink": TIMER,
     },
     "playbooks/module_utils/appliance_files.py": {
         "put_aside: rename": ASIDE,
@@ -125,6 +137,12 @@ ON_NODES: Final[Places] = {
         "copy: replace": WRITE,
         "copy: unlink": TEMPORARY,
         "keep: chmod": STATE,
+    },
+    "playbooks/module_utils/appliance_new_machine.py": {
+        "_place: rename": CLAIMED,
+        "_write: replace": WRITE,
+        "made: argv delete": CLAIMED,
+        "made: unlink": CLAIMED,
     },
     "playbooks/module_utils/appliance_restore_intake.py": {
         "append: truncate": RESTORE,

@@ -129,6 +129,7 @@ ROWS = (
         "tests/lab/test_burn_in.py",
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
+        "tests/lab/test_timers.py",
         "tests/lab/test_support.py",
         "tests/lab/test_care.py",
         package=WITH_RUNBOOKS,
@@ -217,6 +218,11 @@ ROWS = (
         "restore",
         "etcd of three control planes is destroyed, or one is left: one command, killed at will",
         "tests/lab/test_restore.py",
+    ),
+    _lab(
+        "restore-new-machines",
+        "every machine is lost: a backup and its key are a cluster on new ones, killed at will",
+        "tests/lab/test_restore_new_machines.py",
     ),
     _lab(
         "three-control-planes",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, NotHealthy, StepNotVerified
 from appliance.model.backup.freshness import NEWEST, newest_of
+from appliance.model.backup.kept import noted_places
 from appliance.model.backup.names import backup_id, is_backup_id
 from appliance.model.backup.record import About, Manifest, Sidecar, sidecar_text
 from appliance.model.backup.retention import Keep, strangers, superseded
@@ -244,6 +245,12 @@ def known_backups(journal: JournalPort) -> frozenset[str]:
     """The sha256 of each backup that the journal of a site has."""
     told = (line for record in journal.read() if record.command == COMMAND for line in record.why)
     return frozenset(found for line in told for found in _SHA256.findall(line))
+
+
+def noted_backups(journal: JournalPort) -> dict[str, dict[str, str]]:
+    """Place -> sha256 -> id of each backup that the journal of a site has, the oldest first."""
+    records = sorted(journal.read(), key=lambda one: (one.run, one.sequence))
+    return noted_places(line for one in records if one.command == COMMAND for line in one.why)
 
 
 def _retire(request: BackupRequest, session: Session, new: Sidecar, course: _Course) -> None:

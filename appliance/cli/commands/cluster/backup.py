@@ -28,9 +28,11 @@ from appliance.cli.screen.terminal import print_line
 from appliance.cli.wired.backups import backup_session, settings_of, store_of, verify
 
 if TYPE_CHECKING:
+    from appliance.adapters.backup.on_nodes import OnNode
     from appliance.cli.app import Application
     from appliance.model.backup.holdings import Held
     from appliance.model.backup.record import About, Missing, Sidecar
+    from appliance.model.site.settings import Site
 
 
 @click.group(cls=Nouns)
@@ -168,22 +170,46 @@ def verify_command(
 def list_command(app: Application, to: str | None, site: Path, output: str) -> None:
     """List the backups of a place, the oldest first. Needs no key.
 
-    Tells whole ones from those that were interrupted or damaged, by the file beside each.
+    Tells whole ones from those that were interrupted or damaged, by the file beside each. Where
+    backup: schedule is in site.yml, those on control-plane nodes are listed, too.
 
     Example: appliance cluster backup list --to /mnt/backups
     """
-    found = store_of(app.site(site), to).held()
+    own = app.site(site)
+    found = store_of(own, to).held()
+    there = () if to else _on_nodes(app, own, site)
     if output == "json":
-        print_json({"backups": [_held(one) for one in found]})
+        more = [{**_held(one), "node": place.node} for place in there for one in place.held]
+        print_json({"backups": [*(_held(one) for one in found), *more]})
         return
+    rows = [("", one) for one in found]
+    rows += [(place.node, one) for place in there for one in place.held]
     print_table(
         ("backup", "site", "created", "MB", "state"),
         [
-            (one.id, _of(one, "site"), _created(one), f"{one.size / 1e6:.1f}", _state(one))
-            for one in found
+            (
+                one.id,
+                _of(one, "site"),
+                _created(one),
+                f"{one.size / 1e6:.1f}",
+                f"on {node}: {_state(one)}" if node else _state(one),
+            )
+            for node, one in rows
         ],
         spare=("created",),
     )
+
+
+def _on_nodes(app: Application, own: Site, site: Path) -> Sequence[OnNode]:
+    """What a timer made on nodes, where the site has a schedule; a silent node is named."""
+    if own.settings.backup is None or own.settings.backup.schedule is None:
+        return ()
+    from appliance.adapters.backup.on_nodes import on_nodes
+
+    connected = app.connect(site)
+    found = on_nodes(connected.site, connected.nodes)
+    show_warnings([f"not listed: {place.fault}" for place in found if place.fault])
+    return found
 
 
 @backup.command()

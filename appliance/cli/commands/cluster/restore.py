@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.commands.cluster.restore_view import restore_as_json
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import (
     Place,
@@ -49,6 +50,23 @@ if TYPE_CHECKING:
     shell_complete=node_names,
     help="Leave out a control-plane node that is lost; it rejoins later. Repeatable.",
 )
+@click.option(
+    "--new-machines",
+    is_flag=True,
+    help="Every machine is lost: write FILE's site where there is none; else make its cluster on "
+    "new machines of the same names and addresses.",
+)
+@click.option(
+    "--bundle",
+    type=Place(file_okay=False),
+    help="With --new-machines: the bundle directory.",
+)
+@click.option(
+    "--accept-host-keys",
+    is_flag=True,
+    help="With --new-machines: show the host keys of the new machines, and save them after you "
+    "confirm.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -61,8 +79,11 @@ def restore(
     survivor: str | None,
     without: tuple[str, ...],
     site: Path,
+    bundle: Path | None,
     output: str,
     *,
+    new_machines: bool,
+    accept_host_keys: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -79,17 +100,42 @@ def restore(
 
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
+    from appliance.adapters.backup.opened import BackupFile
+    from appliance.cli.commands.cluster.new_machines import (
+        NewMachinesOptions,
+        restore_onto_new_machines,
+    )
     from appliance.cli.wired.restore import restore_ports
     from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
 
     _require_one_source(file, identity, survivor, without)
+    opened = (file, identity) if file is not None and identity is not None else None
+    if new_machines:
+        if opened is None or without:
+            raise click.UsageError("--new-machines takes FILE and --identity KEY, no --without")
+        restore_onto_new_machines(
+            app,
+            NewMachinesOptions(
+                *opened,
+                site,
+                bundle,
+                accept_host_keys=accept_host_keys,
+                dry_run=dry_run,
+                yes=yes,
+                as_json=output == "json",
+            ),
+        )
+        return
+    if bundle is not None or accept_host_keys:
+        raise click.UsageError("--bundle and --accept-host-keys belong to --new-machines")
     connected = app.connect(site)
     _require_control_plane(connected.site, survivor, without)
     options = RestoreOptions(without, survivor or "")
     request = RestoreRequest(connected.site, connected.run(COMMAND), options, dry_run=dry_run)
     with progress(plain=output == "json") as display:
-        session, ports = restore_ports(connected, display, request, file, identity)
+        backup = BackupFile(*opened) if opened else None
+        session, ports = restore_ports(connected, display, request, backup)
         done = cluster_restore(
             request, session, ports, lambda plan: _confirm(connected.site, plan, yes)
         )
@@ -153,28 +199,3 @@ def _tell(done: RestoreResult) -> None:
             f"next: wipe {name} before it is on again, as it may have old data of etcd; then: "
             f"appliance node rejoin {name}"
         )
-
-
-def restore_as_json(done: RestoreResult) -> dict[str, Any]:
-    """What ``-o json`` prints of a plan or of a finished run."""
-    plan = done.plan
-    return {
-        "restore": plan.key,
-        "source": plan.source,
-        "recovery_point": plan.point or None,
-        "members": dict(plan.members),
-        "resumes": plan.resumes,
-        "known": plan.known,
-        "kept": {"path": plan.aside, "nodes": list(plan.kept)},
-        "rejoin": list(plan.rejoin),
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
-        "not_reached": list(done.away),
-        "not_ready": list(done.gone),
-        "compared": done.compared,
-        "took_seconds": round(done.took_seconds, 1),
-        "done": done.done,
-    }

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, StrictInt, model_validator
 
-from appliance.model.site.fields import Settings, wrong
+from appliance.model.site.fields import Flag, Settings, wrong
 from appliance.model.site.recovery.backup_s3 import S3
 from appliance.model.site.recovery.backup_targets import (
     S3_SCHEME,
@@ -79,6 +79,51 @@ class Keep(Settings):
     """Younger ones stay, however many they are."""
 
 
+_AT: Final = re.compile(
+    r"(?:daily|weekly (?P<day>mon|tue|wed|thu|fri|sat|sun)) "
+    r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
+)
+
+
+def _at(value: object) -> str:
+    if isinstance(value, str) and _AT.fullmatch(value):
+        return value
+    raise wrong(
+        f"{value!r} is no time for backups on a node",
+        "write it as daily HH:MM or weekly mon HH:MM, in the node's own time: daily 02:30",
+    )
+
+
+At = Annotated[str, BeforeValidator(_at)]
+
+
+class Schedule(Settings):
+    """Backups that a control-plane node makes without a control host."""
+
+    at: At
+    """When: daily HH:MM, or weekly mon HH:MM, in the node's own time."""
+    keep: Annotated[StrictInt, Field(ge=1, le=100)] = 3
+    """The newest so many whole ones stay on the node; older ones go once a new one is whole."""
+    enabled: Flag = True
+    """false: no node has the timer; without the section, nobody takes off one that is there."""
+    most_gb: Annotated[StrictInt, Field(ge=1, le=10_000)] = 50
+    """All of them together are at most so large: a run that would need more fails, and says so."""
+
+    @property
+    def calendar(self) -> str:
+        """The same in the words of systemd (systemd.time(7))."""
+        found = _AT.fullmatch(self.at)
+        if found is None:
+            raise ValueError(self.at)
+        day = (found["day"] or "").capitalize()
+        return f"{day} *-*-* {found['hour']}:{found['minute']}:00".strip()
+
+    @property
+    def hours(self) -> int:
+        """How many hours lie between two runs."""
+        return 24 if self.at.startswith("daily") else 7 * 24
+
+
 class Backup(Settings):
     """Backups of the whole appliance."""
 
@@ -91,6 +136,8 @@ class Backup(Settings):
     keep: Keep = Keep()
     fresh_hours: Annotated[StrictInt, Field(ge=1, le=8760)] = 26
     """A newest backup that is older gives a warning, and holds back maintenance and upgrades."""
+    schedule: Schedule | None = None
+    """Backups by a timer on one control-plane node; null: only by `cluster backup create`."""
 
     @model_validator(mode="after")
     def _require_server(self) -> Self:

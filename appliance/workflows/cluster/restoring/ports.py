@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from appliance.model.backup.new_machines import Machine
     from appliance.model.backup.record import Manifest
     from appliance.model.backup.restore_view import NodeView
     from appliance.model.site.settings import Node
@@ -48,4 +49,27 @@ class OpenedBackup(Protocol):
 
         Raises:
             NotHealthy: the file changed since it was checked.
+        """
+
+
+class NewMachines(Protocol):
+    """The machines of a site, before and after they are members."""
+
+    def look(self, asked: Sequence[Node], key: str) -> Mapping[str, Machine | str]:
+        """Node -> what it says of itself, or why nothing is known."""
+
+    def act(self, nodes: Sequence[Node], key: str, act: str) -> None:
+        """Carry out one act on each machine.
+
+        Raises:
+            ClusterError: a machine refused; its reason.
+            NodeUnreachable: one does not answer.
+        """
+
+    def give_authorities(self, node: Node, key: str, contents: Mapping[str, bytes]) -> None:
+        """Put the authorities of the lost cluster in their place.
+
+        Raises:
+            ClusterError: the machine is not claimed, or has others.
+            NodeUnreachable: it does not answer.
         """
