@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Final
@@ -9,13 +10,14 @@ from typing import Final
 from appliance.adapters.backup.places import Place
 from appliance.adapters.backup.reader import check_file, read_beside
 from appliance.adapters.backup.writer import BackupWriter, fingerprints, new_backup
-from appliance.errors import Refused
+from appliance.errors import CommandFailed, Refused
 from appliance.model.backup.holdings import Held, holdings, sidecar_names
 from appliance.model.backup.names import PARTIAL_SUFFIX, SIDECAR_SUFFIX, SUFFIX, is_backup_id
 from appliance.model.backup.record import MOST_SIDECAR_BYTES, Sidecar
 
 # Of all files beside backups together.
 MOST_BESIDE_BYTES: Final = 64 << 20
+MOST_SECONDS: Final = 300.0
 
 
 class BackupStore:
@@ -41,8 +43,11 @@ class BackupStore:
         """
         sizes = self.place.sizes()
         beside, left = {}, MOST_BESIDE_BYTES
+        until = time.monotonic() + MOST_SECONDS
         # Storage of others may hold thousands of the largest size: the newest are read.
         for name in reversed(sidecar_names(sizes)):
+            if time.monotonic() > until:
+                raise self._late(f"it took longer than {MOST_SECONDS:.0f} s")
             left -= sizes[name]
             beside[name] = self._beside(name) if left >= 0 else None
         return holdings(sizes, beside)
@@ -50,8 +55,17 @@ class BackupStore:
     def _beside(self, name: str) -> bytes | None:
         try:
             return self.place.read(name, most_bytes=MOST_SIDECAR_BYTES)
+        except TimeoutError as error:
+            # Every other file would take as long.
+            raise self._late(str(error)) from error
         except OSError:
             return None
+
+    def _late(self, why: str) -> CommandFailed:
+        return CommandFailed(
+            f"{self.told} cannot be read: {why}",
+            hint="see what is wrong there, or name another place: --to PLACE",
+        )
 
     def new(
         self, backup: str, recipients: Sequence[str], moment: float
