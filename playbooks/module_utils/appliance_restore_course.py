@@ -83,9 +83,9 @@ class Course:
             databases={name: self._told(known, name) for name in self._want["names"]},
             writers={"%s/%s" % (one.kind, one.name): one.count for one in listed},
             stopped=sorted(one.name for one in listed if one.was is not None),
-            kept=sorted(
-                name for name in known if appliance_restore_database.OURS.fullmatch(name)
-            )[:100],
+            kept=sorted(name for name in known if appliance_restore_database.OURS.fullmatch(name))[
+                :100
+            ],
         )
 
     def _told(self, known, name):
@@ -155,6 +155,7 @@ class Course:
         """Stop what writes, let the new databases take the names, and start it again."""
         names = self._names()
         self._own_record()
+        self._databases.due(names)
         began = time.monotonic()
         try:
             stopped = appliance_restore_writers.stop(self._kubectl)

@@ -16,15 +16,12 @@ from pathlib import Path
 from ansible.module_utils import appliance_backup_database as trials
 from ansible.module_utils import runai_dump as dumps
 
-KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,120}")
+KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}")
 NEW, BEFORE = "appliance_restore_", "appliance_before_"
 OURS = re.compile(r"appliance_(?:restore|before|verify)_[0-9a-f]{16}")
 WORD = "appliance cluster restore "
 MOST_NAMES, TOGETHER = 60, 50
 TRIES, PAUSE_SECONDS = 20, 2
-# Settings whose value is a list that PostgreSQL quoted already, as pg_dump knows them.
-LISTS = "('local_preload_libraries','search_path','session_preload_libraries',"
-LISTS += "'shared_preload_libraries','temp_tablespaces','unix_socket_directories')"
 DATABASES = (
     "SELECT coalesce(json_agg(json_build_object('name', datname, 'comment', "
     "shobj_description(d.oid, 'pg_database'), 'bytes', pg_database_size(d.oid), 'owner', "
@@ -45,10 +42,13 @@ RIGHTS = (
     "aclexplode(datacl) WHERE datname = '%s' AND grantee <> datdba"
 )
 HAS_RIGHTS = "SELECT json_build_array(datacl IS NOT NULL) FROM pg_database WHERE datname = '%s'"
+# Lists are quoted by PostgreSQL already; pg_dump knows the same names.
 SETTINGS = (
     "SELECT coalesce(json_agg(format('ALTER %%s \"%s\" SET %%s TO %%s', CASE setrole WHEN 0 THEN "
     "'DATABASE' ELSE 'ROLE ' || quote_ident(pg_get_userbyid(setrole)) || ' IN DATABASE' END, "
-    "quote_ident(split_part(one, '=', 1)), CASE WHEN split_part(one, '=', 1) IN " + LISTS + " THEN "
+    "quote_ident(split_part(one, '=', 1)), CASE WHEN split_part(one, '=', 1) IN "
+    "('local_preload_libraries', 'search_path', 'session_preload_libraries', "
+    "'shared_preload_libraries', 'temp_tablespaces', 'unix_socket_directories') THEN "
     "substr(one, strpos(one, '=') + 1) ELSE quote_literal(substr(one, strpos(one, '=') + 1)) END)),"
     " '[]') FROM pg_db_role_setting s JOIN pg_database d ON d.oid = setdatabase, unnest(setconfig) "
     "one WHERE datname = '%s'"
@@ -209,7 +209,7 @@ class Databases:
             raise RestoreError("the server has no database %s" % name)
         old = known[name]
         self.drop(new)
-        words = 'CREATE DATABASE "%s" TEMPLATE template0 OWNER %s ENCODING \'%s\' LC_COLLATE %s '
+        words = "CREATE DATABASE \"%s\" TEMPLATE template0 OWNER %s ENCODING '%s' LC_COLLATE %s "
         words += "LC_CTYPE %s CONNECTION LIMIT %d"
         given = (old["owner"], old["encoding"], old["collate"], old["ctype"], int(old["limit"]))
         self._server.ask("template1", words % ((new, *given)))
@@ -240,27 +240,39 @@ class Databases:
 
     def seal(self, name, sha256):
         """Note that the new database holds the dump of this sha256, compared."""
-        self._comment(
-            new_of(self.key, name), comment_of(self.key, name, "whole, sha256 " + sha256)
-        )
+        self._comment(new_of(self.key, name), comment_of(self.key, name, "whole, sha256 " + sha256))
 
     def _comment(self, database, text):
-        quoted = "NULL" if text is None else "'%s'" % text.replace("'", "''")
-        self._server.ask("template1", 'COMMENT ON DATABASE "%s" IS %s' % (database, quoted))
+        words = 'COMMENT ON DATABASE "%s" IS %s' % (database, _quoted(text))
+        self._server.ask("template1", words)
+
+    def due(self, names):
+        """Return those that have not taken the name of the old one yet.
+
+        Raises:
+            RestoreError: one was not restored, or not compared.
+        """
+        known = self.known()
+        todo = [name for name in names if not self.is_swapped(known, name)]
+        for name in todo:
+            comment = (known.get(new_of(self.key, name)) or {}).get("comment") or ""
+            if not comment.startswith(comment_of(self.key, name, "whole, ")):
+                raise RestoreError("%s: what was restored was not compared to its end" % name)
+        return todo
 
     def swap(self, names):
         """Let all new databases take the names of the old ones at once; return those that did.
 
         Raises:
+            RestoreError: one was not restored, or not compared; nothing was renamed.
             TrialError: sessions stay, or the server refuses; nothing was renamed.
         """
-        known = self.known()
-        todo = [name for name in names if not self.is_swapped(known, name)]
+        known, todo = self.known(), self.due(names)
         if not todo:
             return []
         words = []
         for name in todo:
-            new, before, comment = new_of(self.key, name), before_of(self.key, name), ""
+            new, before = new_of(self.key, name), before_of(self.key, name)
             comment = comment_of(self.key, name, "as it was before")
             words += [
                 'ALTER DATABASE "%s" RENAME TO "%s"' % (name, before),
@@ -280,20 +292,19 @@ class Databases:
                 if left == 1:
                     raise
                 self.sleep(PAUSE_SECONDS)
-        return todo
+        raise AssertionError("no try")
 
     def remove_others(self):
         """Drop what earlier restores kept, and what was left of them; return the names."""
-        own = {one for one in self.known() if self._of_this(one)}
-        known = self.known()
-        gone = sorted(one for one in known if one not in own and self._is_ours(known, one))
+        known, own = self.known(), "%s%s: " % (WORD, self.key)
+        gone = sorted(
+            name
+            for name, seen in known.items()
+            if self._is_ours(known, name) and not (seen.get("comment") or "").startswith(own)
+        )
         for name in gone:
             self.drop(name)
         return gone
-
-    def _of_this(self, name):
-        comment = self.known()[name].get("comment") or ""
-        return comment.startswith("%s%s: " % (WORD, self.key))
 
 
 def _quoted(comment):

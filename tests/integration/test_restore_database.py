@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ from ansible.module_utils import (  # noqa: E402
     appliance_restore_database,
     runai_dump,
 )
+
+pytestmark = pytest.mark.slow
 
 KEY = "rack7-20260301T020000Z.20260302T101010Z"
 VERSIONS = {"runai-backend": {"version": "2.7.14", "status": "deployed"}}
@@ -88,12 +92,10 @@ def _sum(content: bytes) -> str:
 
 
 def _rows(dump: bytes) -> dict[str, int]:
-    path = Path("/dev/shm") / f"rows-{_sum(dump)[:12]}"
-    path.write_bytes(dump)
-    try:
-        found: dict[str, int] = appliance_backup_cluster.rows_of(path)
-    finally:
-        path.unlink()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(dump)
+        file.flush()
+        found: dict[str, int] = appliance_backup_cluster.rows_of(file.name)
     return found
 
 
@@ -156,9 +158,9 @@ def projects(server: Postgres) -> list[str]:
 
 
 PROPERTIES = (
-    "SELECT pg_get_userbyid(datdba), array(SELECT unnest(datacl)::text ORDER BY 1), encoding, datcollate, shobj_description(oid, "
-    "'pg_database'), datallowconn FROM pg_database WHERE datname IN ('backend', 'keycloak') "
-    "ORDER BY datname"
+    "SELECT pg_get_userbyid(datdba), array(SELECT unnest(datacl)::text ORDER BY 1), encoding, "
+    "datcollate, shobj_description(oid, 'pg_database'), datallowconn FROM pg_database WHERE "
+    "datname IN ('backend', 'keycloak') ORDER BY datname"
 )
 SETTINGS = (
     "SELECT datname, setrole::regrole, setconfig FROM pg_db_role_setting s JOIN pg_database d ON "
@@ -211,8 +213,6 @@ def test_a_second_restore_lets_go_of_what_the_first_one_kept(
 
 
 def test_a_session_that_stays_is_ended(server: Postgres, course: Course) -> None:
-    import subprocess
-
     words = ["psql", "-U", "postgres", "-h", str(server.socket), "-d", "backend", "-c"]
     with subprocess.Popen([*words, "SELECT pg_sleep(60)"], stderr=subprocess.DEVNULL) as stays:
         course.whole()
@@ -220,10 +220,10 @@ def test_a_session_that_stays_is_ended(server: Postgres, course: Course) -> None
     assert projects(server) == ["1", "2"]
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "another sha256": (lambda dump: dump, {"sha256": "1" * 64}, "sha256 is another"),
     "a command for psql": (
-        lambda dump: dump + b"\n\\! touch /tmp/owned\n", {}, "is a command for psql"
+        lambda dump: dump + b"\n\\! touch owned\n", {}, "is a command for psql"
     ),
     "a program": (
         lambda dump: dump + b"\nCOPY x FROM PROGRAM 'id';\n", {}, "starts a program"
@@ -245,11 +245,11 @@ def test_a_dump_that_is_not_what_was_saved_changes_nothing(
     course.act("save")
     with pytest.raises(appliance_restore_course.ERRORS, match=words):
         course.load("backend", change(course.dumps["backend"]), **more)
-    with pytest.raises(appliance_restore_course.ERRORS, match="does not exist"):
+    with pytest.raises(appliance_restore_course.ERRORS, match="not compared to its end"):
         course.act("swap", ["backend"])
     assert projects(server) == ["2", "3"]
     assert course.backend.counts()["web"] == 2
-    assert not Path("/tmp/owned").exists()
+    assert not Path("owned").exists()
 
 
 def test_another_form_is_refused_where_the_backup_does_not_say_its_version(
@@ -266,23 +266,21 @@ def test_another_form_is_refused_where_the_backup_does_not_say_its_version(
 
 def test_killed_before_any_command_the_same_acts_end_it(server: Postgres, course: Course) -> None:
     """Each command of the server and of kubectl is the last of one run; the next goes on."""
+    del course.dumps["keycloak"]
     kills = 0
     while True:
-        course.backend.kill_at = course.job = None
-        course.job = DyingJob(kills + 1)
-        course.backend.dies = course.job
+        course.job = course.backend.dies = DyingJob(1 + kills)
         try:
             course.whole()
             break
         except Killed:
             kills += 1
-            course.backend.dies = None
-            course.job = DirectJob()
-            assert projects(server) in (["2", "3"], ["1", "2"])
-    assert kills > 40
+        course.job, course.backend.dies = DirectJob(), None
+        assert projects(server) in (["2", "3"], ["1", "2"])
+    assert kills > 20
     assert projects(server) == ["1", "2"]
-    kept = {appliance_restore_database.before_of(KEY, name) for name in course.dumps}
-    assert names_of(server) == {"postgres", "backend", "keycloak", *kept}
+    kept = appliance_restore_database.before_of(KEY, "backend")
+    assert names_of(server) == {"postgres", "backend", "keycloak", kept}
     assert course.backend.counts() == {"web": 2, "metrics": 1, "cleaner": 1, "postgresql": 1}
     assert course.backend.marks() == []
 
@@ -294,8 +292,9 @@ class DyingJob(DirectJob):
         self.left = at
 
     def count(self) -> None:
+        """Nothing is done any more once the process was ended."""
         self.left -= 1
-        if self.left == 0:
+        if self.left <= 0:
             raise Killed
 
     def run(self, argv: list[str], *rest: Any) -> tuple[dict[str, Any], bool]:

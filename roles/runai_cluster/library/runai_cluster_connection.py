@@ -49,6 +49,7 @@ connection: {description: What the backend says of it, type: str, returned: succ
 shown: {description: Whether that is the word for a connection, type: bool, returned: success}
 """
 
+
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)

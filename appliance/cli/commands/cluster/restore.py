@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     shell_complete=node_names,
     help="Leave out a control-plane node that is lost; it rejoins later. Repeatable.",
 )
+@click.option(
+    "--only",
+    type=click.Choice(["database"]),
+    help="Of a living cluster: Run:ai's databases alone, from FILE.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -60,6 +65,7 @@ def restore(
     identity: Path | None,
     survivor: str | None,
     without: tuple[str, ...],
+    only: str | None,
     site: Path,
     output: str,
     *,
@@ -77,13 +83,30 @@ def restore(
     - old data of etcd is kept on its node, under a name that is printed
     - a second run goes on where the first was interrupted
 
+    With --only database, of a cluster that lives, Run:ai's databases alone:
+
+    \b
+    - refused unless the database server runs, Run:ai has the version that FILE has, and the
+      journal of the site knows FILE
+    - the present state is dumped first; each dump of FILE is restored beside its database
+    - Run:ai's backend stops for minutes while they are exchanged; the old ones are kept
+
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
+    from appliance.cli.commands.cluster.restore_database import DatabaseOptions, restore_database
     from appliance.cli.wired.restore import restore_ports
     from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
 
     _require_one_source(file, identity, survivor, without)
+    if only is not None:
+        if file is None or identity is None or without:
+            raise click.UsageError(f"--only {only} takes FILE and --identity KEY, nothing else")
+        how = DatabaseOptions(
+            file, identity, site, dry_run=dry_run, yes=yes, as_json=output == "json"
+        )
+        restore_database(app, how)
+        return
     connected = app.connect(site)
     _require_control_plane(connected.site, survivor, without)
     options = RestoreOptions(without, survivor or "")
