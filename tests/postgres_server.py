@@ -23,15 +23,6 @@ PGHOST=%s exec "$@"
 _VERSIONS = Path("/usr/lib/postgresql")
 
 
-class DirectJob:
-    """Runs commands at once, and answers as a unit of the node does."""
-
-    def run(self, argv: list[str], *_: Any) -> tuple[dict[str, Any], bool]:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
-        found = {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
-        return {"job": "test", **found}, False
-
-
 class Postgres:
     """A server that runs.
 
