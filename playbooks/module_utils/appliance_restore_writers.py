@@ -19,7 +19,7 @@ ANNOTATION = "appliance.dev/before-restore"
 KINDS = ("deployments.apps", "statefulsets.apps", "cronjobs.batch")
 JOBS = "cronjobs.batch"
 GONE_SECONDS, READY_SECONDS, POLL_SECONDS = 300, 1200, 2
-MOST_PODS = 1000
+MOST_PODS, LONGEST = 1000, 400
 OVER = ("Succeeded", "Failed")
 
 # kind: as kubectl takes it. count: pods, or 0 and 1 for a CronJob that is suspended or not. was:
@@ -148,5 +148,11 @@ def fault_of_database(kubectl):
         return "there is no pod %s: the database does not run" % POD
     if not appliance_pods.is_ready(pod):
         faults = [appliance_pods.words(one) for one in appliance_pods.pod_faults(pod)]
-        return "the pod %s is not Ready%s" % (POD, ": " + "; ".join(faults[:2]) if faults else "")
+        return _plain("the pod %s is not Ready: %s" % (POD, "; ".join(faults[:2]) or "no reason"))
     return ""
+
+
+def _plain(text):
+    """Words of others as one line that a terminal may show."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text)
+    return " ".join(shown.split())[:LONGEST]
