@@ -192,7 +192,7 @@ ROWS = (
     ),
     _lab(
         "secrets",
-        "no secret is told anywhere; Run:ai is upgraded, resumed and taken back",
+        "no secret is told anywhere; Run:ai is upgraded, taken back, and restored from a backup",
         "tests/lab/runai",
     ),
     Row(
@@ -217,6 +217,12 @@ ROWS = (
         "restore",
         "etcd of three control planes is destroyed, or one is left: one command, killed at will",
         "tests/lab/test_restore.py",
+    ),
+    Row(
+        "databases",
+        "databases of a real PostgreSQL are restored beside the old ones and swapped, killed at will",
+        ("tests/integration/test_restore_database.py",),
+        ("playbooks", "roles/runai_upgrade", "roles/runai_cluster", "tests/integration"),
     ),
     _lab(
         "three-control-planes",
