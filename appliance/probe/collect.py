@@ -12,7 +12,7 @@ from . import VERSION
 from .certificates import certificates
 from .machine import hardware, kernel, storage, system
 from .network import naming, network
-from .services import issuer, shared_storage, supply
+from .services import issuer, shared_storage, supply, timers
 from .software import kubernetes, packages, runtime
 from .source import Source
 
@@ -79,6 +79,7 @@ def _after_units(source: Source) -> Dict[str, Section]:
         "clock": lambda s: naming.clock(s, shared.services),
         "firewall": lambda s: naming.firewall(s, shared.services),
         "kubernetes": lambda s: kubernetes.kubernetes(s, shared.active("kubelet")),
+        "timers": lambda s: timers.timers(s, shared.units),
         "_docker_environment": lambda _: shared.unit("docker.service", "Environment"),
     }
 
@@ -97,7 +98,7 @@ def _after_nics(source: Source) -> Dict[str, Section]:
 
 
 GROUPS: Dict[str, Callable[[Source], Dict[str, Section]]] = {
-    "services jobs swap clock firewall kubernetes": _after_units,
+    "services jobs swap clock firewall kubernetes timers": _after_units,
     "packages": _after_apt,
     "nics cni": _after_nics,
 }

@@ -52,7 +52,7 @@ FEEDS: Dict[str, Sequence[str]] = {
     "openssl": ("certificates",),
     "systemctl-failed": ("systemd.failed",),
     "systemctl-manager": ("systemd.state", "systemd.version"),
-    "systemctl-show": ("services", "jobs", *_UNITS, *_CLOCK),
+    "systemctl-show": ("services", "jobs", "timers", *_UNITS, *_CLOCK),
     "systemd-detect-virt": ("hypervisor",),
 }
 

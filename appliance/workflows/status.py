@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from appliance.model.checks.health.timers import TimerView, findings, views
 from appliance.model.node.lost import LostNode
 from appliance.model.node.membership import MemberRecord, Removal, removed
 from appliance.model.plan.planner import plan
 from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
+from appliance.model.state.findings import Finding
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan
 from appliance.workflows.session.doubts import NodeDoubt, find_doubts
@@ -48,6 +50,9 @@ class StatusResult:
         losses: the lost nodes.
         doubts: what Node objects claim and the kept documents do not bear out.
         warnings: what could not be read, one sentence each.
+        timers: of the control plane, each with its last run.
+        timer_findings: what is wrong with them.
+        now: by the clock of this machine, UTC epoch seconds.
     """
 
     desired: Desired
@@ -58,6 +63,9 @@ class StatusResult:
     losses: tuple[LostNode, ...] = ()
     doubts: tuple[NodeDoubt, ...] = ()
     warnings: tuple[str, ...] = ()
+    timers: tuple[TimerView, ...] = ()
+    timer_findings: tuple[Finding, ...] = ()
+    now: float = 0.0
 
 
 def look_and_plan(desired: Desired, session: Session) -> tuple[Observed, Look, Plan]:
@@ -75,6 +83,7 @@ def status(request: StatusRequest, session: Session) -> StatusResult:
             session.keep_handmade(look.node_facts.keys())
         lost = find_lost_nodes(request.site, session, observed, look, warnings)
         doubts = find_doubts(session.archive, observed, warnings)
+    now = session.clock.now()
     return StatusResult(
         desired=request.desired,
         observed=observed,
@@ -84,6 +93,9 @@ def status(request: StatusRequest, session: Session) -> StatusResult:
         losses=lost,
         doubts=doubts,
         warnings=tuple(warnings),
+        timers=views(request.desired, observed),
+        timer_findings=tuple(findings(request.desired, observed, now)),
+        now=now,
     )
 
 

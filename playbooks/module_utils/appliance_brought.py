@@ -1,14 +1,17 @@
 """Remember which packages this product brought to a node, so that a reset takes away no others.
 
-A package counts as brought if it was absent before a run of apt, is there after it, and is in the
-bundle's package index. What a run removed is remembered as replaced, and what it was asked for then
-as its replacement: a reset leaves that in place.
+A package counts as brought if it was absent before a run of apt, is there after it, is in the
+bundle's package index, and was one of those that our apt was about to install: a run that was
+killed is remembered by a later one, and somebody else may install packages in between. What a run
+removed is remembered as replaced, and what it was asked for then as its replacement: a reset leaves
+that in place.
 
 Python 3.8, standard library. What must not be here: removing a package.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -18,6 +21,8 @@ from ansible.module_utils.appliance_files import write
 RECORD = Path("/var/lib/appliance/packages.json")
 # Where our runs of apt keep the bundle's index; apt's own program reads it, compressed or not.
 LISTS = Path("/var/lib/appliance/apt/lists")
+# Beside it: what our runs were about to install since :func:`begin`, one name a line.
+PLANNED = Path("/var/lib/appliance/apt/planned")
 APT_HELPER = "/usr/lib/apt/apt-helper"
 _PACKAGE = re.compile(r"^Package: (\S+)$", re.MULTILINE)
 KEYS = ("brought", "replaced", "instead", "held")
@@ -49,14 +54,16 @@ def _save(record, path):
     write(path, json.dumps(record, indent=1, sort_keys=True) + "\n", 0o644)
 
 
-def begin(names, path=RECORD):
+def begin(names, path=RECORD, planned=PLANNED):
     """Remember what is installed before apt runs; what an interrupted run remembered stays."""
     record = read(path)
     if "pending" not in record:
+        with contextlib.suppress(FileNotFoundError):
+            Path(planned).unlink()
         _save(dict(record, pending=sorted(names)), path)
 
 
-def end(names, index, wanted=(), path=RECORD):
+def end(names, index, wanted=(), path=RECORD, planned=PLANNED):
     """Remember what came since :func:`begin`; without one, nothing is remembered.
 
     Args:
@@ -64,17 +71,25 @@ def end(names, index, wanted=(), path=RECORD):
         index: the names in the bundle's package index.
         wanted: what was asked for.
         path: the record.
+        planned: the file of what our runs were about to install; without one, nothing was ours.
     """
     record = read(path)
     if "pending" not in record:
         return
     before, now = set(record.pop("pending")), set(names)
-    came, gone = (now - before) & set(index), before - now
+    came, gone = (now - before) & set(index) & _lines_of(planned), before - now
     found = {key: set(record.get(key, ())) for key in KEYS}
     found["brought"] |= came
     found["replaced"] |= gone
     found["instead"] |= set(wanted) & came if gone else set()
     _save({key: sorted(value) for key, value in found.items() if value}, path)
+
+
+def _lines_of(path):
+    try:
+        return set(Path(path).read_text(encoding="utf-8").split())
+    except FileNotFoundError:
+        return set()
 
 
 def held(names, path=RECORD):

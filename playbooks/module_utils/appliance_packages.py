@@ -24,6 +24,8 @@ POLICY_MARK = "# appliance: no service starts while packages are unpacked"
 DPKG_DIR = Path("/var/lib/dpkg")
 # Suffix of the file with the sha256 of the only package index accepted for a source list.
 INDEX_SUFFIX = ".sha256"
+# In STATE_DIR: what our runs were about to install, see appliance_brought.
+PLANNED = "planned"
 # Reads a list of apt, compressed or not.
 APT_HELPER = "/usr/lib/apt/apt-helper"
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
@@ -36,7 +38,8 @@ _QUERY = "${Package}\\t${Version}\\t${db:Status-Abbrev}\\n"
 # index that is not the bundle's, or a removal beyond $3, stops the run before anything is
 # unpacked; so does another version of a package that UPGRADES, where it is set, does not name. apt
 # then compares each package with the index.
-SCRIPT = r"""
+SCRIPT = (
+    r"""
 set -eu
 policy=$1; configuration=$2; replaces=$3; lists=$4; index=$5; source=$6; shift 6
 trap 'exit 143' TERM INT HUP
@@ -69,23 +72,30 @@ if [ $# -gt 0 ]; then
         echo "$source gave $number package indexes, not one; nothing was installed" >&2
         exit 4
     }
-    for name in $(apt-get -s "$@" | sed -n 's/^Remv \([^ :]*\).*/\1/p'); do
+    state=${lists%/*}
+    apt-get -s "$@" > "$state/simulated" || true
+    for name in $(sed -n 's/^Remv \([^ :]*\).*/\1/p' "$state/simulated"); do
         case "$replaces" in
             *" $name "*) ;;
             *) echo "apt would remove $name for: $*" >&2; exit 3 ;;
         esac
     done
     if [ -n "${UPGRADES:-}" ]; then
-        for name in $(apt-get -s "$@" | sed -n 's/^Inst \([^ :]*\)[^ ]* \[.*/\1/p'); do
+        for name in $(sed -n 's/^Inst \([^ :]*\)[^ ]* \[.*/\1/p' "$state/simulated"); do
             case "$UPGRADES" in
                 *" $name "*) ;;
                 *) echo "apt would also change $name, which is to stay as it is" >&2; exit 3 ;;
             esac
         done
     fi
+    sed -n 's/^Inst \([^ :]*\).*/\1/p' "$state/simulated" >> "$state/@PLANNED@"
+    sync "$state/@PLANNED@"
     apt-get -q "$@"
 fi
-""".replace("@MARK@", POLICY_MARK).replace("@HELPER@", APT_HELPER)
+""".replace("@MARK@", POLICY_MARK)
+    .replace("@HELPER@", APT_HELPER)
+    .replace("@PLANNED@", PLANNED)
+)
 
 ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",

@@ -124,6 +124,7 @@ def look(others=()):
         "member": _member(manifest),
         "joined": (KUBERNETES / "kubelet.conf").is_file(),
         "account_key": _sum_of(KUBERNETES / "pki/sa.pub"),
+        "kubernetes": _version(KUBERNETES / "manifests/kube-apiserver.yaml"),
         "etcd": etcd(),
         "others": _asked(others),
         "free_bytes": disk.f_bavail * disk.f_frsize,
@@ -156,6 +157,18 @@ def _member(manifest):
         match = re.search(r"^\s*- \"?%s=([^\s\"]+)" % re.escape(flag), text, re.MULTILINE)
         found[key] = match.group(1) if match else ""
     return found
+
+
+def _version(manifest):
+    """Return the version of Kubernetes that a manifest of its API server starts; empty: none."""
+    try:
+        with manifest.open() as stream:
+            text = stream.read(MOST_MARK_BYTES)
+    except (OSError, ValueError):
+        return ""
+    image = r"^\s*image: \S+/kube-apiserver:v([0-9]+\.[0-9]+\.[0-9]+)(?:@\S+)?\s*$"
+    match = re.search(image, text, re.MULTILINE)
+    return match.group(1) if match else ""
 
 
 def _sum_of(path):

@@ -166,7 +166,7 @@ REFUSED = {
     ("verify", "place/notes.txt"): (3, "no name of a backup"),
     ("verify", "place/rack-20231114T221320Z.backup"): (5, "is not there"),
     ("create", "--to", "/nowhere/at/all", "--yes"): (3, "is no folder"),
-    ("list", "--to", "s3://minio/bucket"): (3, "in folders only"),
+    ("list", "--to", "ftp://nas/backups"): (3, "no kind of place"),
     ("create",): (3, "--yes"),
 }
 

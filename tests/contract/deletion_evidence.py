@@ -124,6 +124,15 @@ BACKUP: Final = Evidence(
     "machine wrote down before, without a file beside it",
     "tests/unit/backup/test_backup_create.py::test_one_that_was_changed_is_not_removed",
 )
+NODE_BACKUP: Final = Evidence(
+    "in our own folder: a backup whose file beside it is of this site, name and size; or a name of "
+    "this site's without a file beside it",
+    "tests/unit/timers/test_timed_backup.py::test_the_newest_stay_and_nothing_of_others_goes",
+)
+TIMER: Final = Evidence(
+    "a unit of our name that begins with our words, and is no link",
+    "tests/unit/timers/test_timer_absent.py::test_a_unit_of_somebody_else_stays",
+)
 GATHERED: Final = Evidence(
     "a folder of ours with our marker, which nothing holds, and with nothing else in it",
     f"{_MODULES}/test_backup_folder.py::test_what_no_backup_wrote_stays",

@@ -28,6 +28,7 @@ PLACES: Final[Places] = {
         "FolderPlace.new: unlink": UNFINISHED,
         "FolderPlace.remove: unlink": BACKUP,
     },
+    "appliance/adapters/backup/sftp_place.py": {"SftpPlace.new: rename": UNFINISHED},
     "appliance/adapters/backup/writer.py": {"new_backup: open w": WORDS},
     "appliance/adapters/care/runs.py": {
         "RunFiles.remove_facts: unlink": STATE,

@@ -9,9 +9,9 @@ from typing import Final
 from tests.contract.deletion_evidence import (
     ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BROUGHT, CONTAINER, CREDENTIALS, DIGEST, EMPTIED, GATHERED,
     HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT, NEEDLESS_IMAGE, NGINX,
-    NODE_AND_TOKEN, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY, PROOF, PROVEN, READ_ONLY, RESTORE,
-    ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TRIAL, UNUSED_DOCKER, UPGRADED, WORDS, WRITE,
-    Places,
+    NODE_AND_TOKEN, NODE_BACKUP, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY, PROOF, PROVEN,
+    READ_ONLY, RESTORE, ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TIMER, TRIAL, UNUSED_DOCKER,
+    UPGRADED, WORDS, WRITE, Places,
 )
 # fmt: on
 # isort: on
@@ -57,6 +57,18 @@ ON_NODES: Final[Places] = {
         "_save: replace": WRITE,
         "_save: unlink": TEMPORARY,
         "snapshot: unlink": KEPT,
+    },
+    "playbooks/module_utils/appliance_timer_archive.py": {
+        "_archive: open w": TEMPORARY,
+        "_beside: rename": WRITE,
+        "place: chmod": STATE,
+        "retire: unlink": (NODE_BACKUP, 2),
+        "tidy: unlink": NODE_BACKUP,
+        "write: unlink": TEMPORARY,
+    },
+    "roles/node_timers/library/node_timer_absent.py": {
+        "take_off: argv disable": TIMER,
+        "take_off: unlink": TIMER,
     },
     "playbooks/module_utils/appliance_files.py": {
         "put_aside: rename": ASIDE,

@@ -21,7 +21,9 @@ SAME_EVERYWHERE = {"docker-registry", "helm", "kubeadm", "kubectl", "kubelet", "
 # Started by the name that a setting gives; the probe and Ansible's modules are its arguments.
 BY_SETTING = {"python3"}
 # A file that starts one of these has arguments of theirs, too.
-FROM_THE_BUNDLE = re.compile(r"kubectl|helm|kubeadm|crane|etcdctl|force-new-cluster")
+FROM_THE_BUNDLE = re.compile(
+    r"timer-programs/age|kubectl|helm|kubeadm|crane|etcdctl|force-new-cluster"
+)
 # What a program takes that begins with the words of its subcommands.
 TWO_WORDS = {"image"}
 

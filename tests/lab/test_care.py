@@ -133,4 +133,5 @@ def test_what_only_an_earlier_bundle_lists_goes_although_it_was_killed(
     assert appliance("health", "--site", str(lab.directory), "--stage", "cluster").returncode == 0
     name = registry(lab)
     lab.shell("cp1", f"{CRANE} copy {name}/{next(iter(held))} {name}/planted:again")
-    lab.shell("cp1", f"{CRANE} delete {name}/planted:again")
+    digest = lab.shell("cp1", f"{CRANE} digest {name}/planted:again").strip()
+    lab.shell("cp1", f"{CRANE} delete {name}/planted@{digest}")

@@ -129,6 +129,7 @@ ROWS = (
         "tests/lab/test_burn_in.py",
         "tests/lab/test_runbooks.py",
         "tests/lab/test_certificates.py",
+        "tests/lab/test_timers.py",
         "tests/lab/test_support.py",
         "tests/lab/test_care.py",
         package=WITH_RUNBOOKS,
@@ -220,9 +221,14 @@ ROWS = (
     ),
     Row(
         "databases",
-        "databases of a real PostgreSQL are restored beside the old ones and swapped, killed at will",
+        "a real PostgreSQL: databases are restored beside the old ones and swapped, killed at will",
         ("tests/integration/test_restore_database.py",),
         ("playbooks", "roles/runai_upgrade", "roles/runai_cluster", "tests/integration"),
+    ),
+    _lab(
+        "restore-new-machines",
+        "every machine is lost: a backup and its key are a cluster on new ones, killed at will",
+        "tests/lab/test_restore_new_machines.py",
     ),
     _lab(
         "three-control-planes",

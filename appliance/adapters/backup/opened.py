@@ -60,6 +60,15 @@ class BackupFile:
                 hint="take another one: appliance cluster backup list",
             )
 
+    def read_all(self, take: Callable[[Part, IO[bytes]], None]) -> None:
+        """Hand over every part, in the order of the backup.
+
+        Raises:
+            NotHealthy: the file changed since it was checked.
+        """
+        with self._place.open(self._name) as stream:
+            read_parts(stream, self._identities, self.manifest, take)
+
     def read(self, name: str, take: Callable[[IO[bytes]], None]) -> None:
         """Hand over the content of one part; what comes after it is not read.
 

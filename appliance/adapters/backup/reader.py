@@ -42,6 +42,17 @@ def check_file(place: Place, backup: str) -> Sidecar:
     Raises:
         NotHealthy: it was interrupted, changed or cut, or it cannot be read.
     """
+    sidecar = read_beside(place, backup)
+    require_content(place, backup + SUFFIX, sidecar.size, sidecar.sha256)
+    return sidecar
+
+
+def read_beside(place: Place, backup: str) -> Sidecar:
+    """What the file beside a backup says.
+
+    Raises:
+        NotHealthy: there is none, or it cannot be read, or it is of another backup.
+    """
     name = backup + SUFFIX
     try:
         content = place.read(backup + SIDECAR_SUFFIX, most_bytes=MOST_SIDECAR_BYTES)
@@ -52,19 +63,27 @@ def check_file(place: Place, backup: str) -> Sidecar:
         raise _bad(name, f"the file beside it cannot be read: {error}") from error
     if sidecar.about.id != backup:
         raise _bad(name, "the file beside it is of another backup")
-    digest, size = hashlib.sha256(), 0
+    return sidecar
+
+
+def require_content(place: Place, name: str, size: int, sha256: str) -> None:
+    """Read a file of a place to its end, and compare it.
+
+    Raises:
+        NotHealthy: it has another size or sha256, or it cannot be read.
+    """
+    digest, seen = hashlib.sha256(), 0
     try:
         with place.open(name) as stream:
-            while (piece := stream.read(CHUNK)) and size <= sidecar.size:
+            while (piece := stream.read(CHUNK)) and seen <= size:
                 digest.update(piece)
-                size += len(piece)
+                seen += len(piece)
     except OSError as error:
         raise _bad(name, f"it cannot be read: {error.strerror or error}") from error
-    if size != sidecar.size:
-        raise _bad(name, f"it has another size than the {sidecar.size} bytes that were written")
-    if digest.hexdigest() != sidecar.sha256:
+    if seen != size:
+        raise _bad(name, f"it has another size than the {size} bytes that were written")
+    if digest.hexdigest() != sha256:
         raise _bad(name, "its sha256 is not the one that was written")
-    return sidecar
 
 
 def check_parts(source: IO[bytes], identities: Sequence[Any], sha256: str = "") -> Manifest:

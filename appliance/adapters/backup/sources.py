@@ -14,9 +14,10 @@ from typing import IO, TYPE_CHECKING, Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.ssh.node_modules import module_program
+from appliance.adapters.ssh.streaming import WORK_SECONDS
 from appliance.errors import NodeUnreachable
 from appliance.model.backup.answer import MOST_LINE_BYTES, NodeAnswer, read_answer
-from appliance.model.backup.names import SIDECAR_SUFFIX, SUFFIX
+from appliance.model.backup.names import ETCD, RUNAI, SIDECAR_SUFFIX, SUFFIX
 from appliance.model.backup.record import EtcdContent, Part
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import typed
@@ -48,6 +49,9 @@ MODULES: Final = (
 # A node says every few seconds that it is at work.
 SILENCE_SECONDS: Final = 60.0
 NODE_SECONDS: Final = 6 * 3600.0
+# Before the first word of an answer: to dump databases, or to restore one; the node's own limit is
+# an hour for each of two. Other parts are gathered in minutes.
+DATABASE_SECONDS: Final = 2 * 3600.0
 MOST_FILES: Final = 5000
 _CHUNK: Final = 1 << 18
 _MOST_TRIAL_BYTES: Final = 1 << 20
@@ -148,9 +152,17 @@ class NodeSources:
             "memory_mb": self._restore.memory_mb,
         }
         script, program = module_program(self._python, MODULES, [json.dumps(want)])
-        how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
+        work = self._restoring_seconds() if ETCD in kinds else WORK_SECONDS
+        how = self._limits(DATABASE_SECONDS if RUNAI in kinds else work)
         with self._nodes.stream_as_root(node, script, [program], **how) as pieces:
             yield NodeStream(node, kinds, pieces)
+
+    def _limits(self, work: float) -> dict[str, float]:
+        return {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS, "work": work}
+
+    def _restoring_seconds(self) -> float:
+        """To save etcd, restore it once and read all of it."""
+        return WORK_SECONDS + 2 * self._restore.seconds
 
     def try_dump(
         self, node: Node, content: IO[bytes], part: Part, rows: Mapping[str, int]
@@ -174,7 +186,7 @@ class NodeSources:
         modules = (*MODULES, "appliance_backup_trial", "appliance_backup_database")
         script, program = module_program(self._python, modules, [json.dumps(want)])
         given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))
-        how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
+        how = self._limits(DATABASE_SECONDS)
         with self._nodes.stream_as_root(node, script, given, **how) as pieces:
             line, _ = first_line(node, pieces)
         try:
@@ -207,7 +219,7 @@ class NodeSources:
             self._python, (*MODULES, "appliance_backup_trial"), [json.dumps(want)]
         )
         given = chain([program], iter(lambda: content.read(_CHUNK), b""))
-        how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
+        how = self._limits(self._restoring_seconds())
         with self._nodes.stream_as_root(node, script, given, **how) as pieces:
             line, _ = first_line(node, pieces)
         try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 from typing import Final
 
-from appliance.adapters.backup.places import FolderPlace, Place
-from appliance.adapters.backup.reader import check_file
+from appliance.adapters.backup.places import Place
+from appliance.adapters.backup.reader import check_file, read_beside
 from appliance.adapters.backup.writer import BackupWriter, fingerprints, new_backup
-from appliance.errors import NotHealthy, Refused
+from appliance.errors import Refused
 from appliance.model.backup.holdings import Held, holdings, sidecar_names
 from appliance.model.backup.names import PARTIAL_SUFFIX, SIDECAR_SUFFIX, SUFFIX, is_backup_id
 from appliance.model.backup.record import MOST_SIDECAR_BYTES, Sidecar
@@ -72,6 +71,14 @@ class BackupStore:
         """
         return check_file(self.place, backup)
 
+    def beside(self, backup: str) -> Sidecar:
+        """What the file beside a backup says.
+
+        Raises:
+            NotHealthy: there is none, or it cannot be read.
+        """
+        return read_beside(self.place, backup)
+
     def remove(self, backup: str, site: str) -> None:
         """Remove a whole backup of a site; nothing else.
 
@@ -122,35 +129,3 @@ class BackupStore:
         except OSError:
             return False
         return False
-
-
-def store_at(target: str) -> BackupStore:
-    """The backups of a place, by its name in site.yml or after ``--to``.
-
-    Raises:
-        Refused: it is no folder, or a place that this version does not know.
-    """
-    if target.startswith(("sftp:", "s3:")):
-        raise Refused(
-            f"{target}: this version keeps backups in folders only",
-            hint="name a folder, on a mounted share for one elsewhere: --to DIR",
-        )
-    return BackupStore(FolderPlace(Path(target)))
-
-
-def backup_at(path: Path) -> tuple[BackupStore, str]:
-    """The place and the name of a backup in a file of this machine.
-
-    Raises:
-        Refused: no backup has such a name.
-        NotHealthy: it is not there.
-    """
-    name = path.name.removesuffix(SUFFIX)
-    if name == path.name or not is_backup_id(name):
-        raise Refused(
-            f"{path.name[:100]!r} is no name of a backup",
-            hint="it ends with .backup; see them: appliance cluster backup list",
-        )
-    if not path.is_file():
-        raise NotHealthy(f"{path} is not there", hint="see them: appliance cluster backup list")
-    return BackupStore(FolderPlace(path.parent)), name

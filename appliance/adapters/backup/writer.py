@@ -17,6 +17,7 @@ from typing import Final
 
 from appliance.adapters.backup.age import Sink, encrypted, fingerprint, require_recipients
 from appliance.adapters.backup.places import Place
+from appliance.adapters.backup.reader import require_content
 from appliance.adapters.local.state_files import PRIVATE_FILE
 from appliance.errors import ApplianceError, Refused
 from appliance.model.backup.names import (
@@ -149,12 +150,14 @@ def new_backup(
 ) -> Iterator[BackupWriter]:
     """Write a backup; it gets its name when the block ends without an error.
 
-    The block has to end with :meth:`BackupWriter.finish`. The file beside it is written last.
+    The block has to end with :meth:`BackupWriter.finish`. The file beside it is written last, once
+    the backup was read again and is what was written.
 
     Raises:
         ConfigError: a recipient is no public key; nothing was written.
         Refused: there is a backup of that name.
         CommandFailed: the place did not take it.
+        NotHealthy: the place holds something else than was written.
     """
     require_recipients(recipients)
     with (
@@ -167,6 +170,8 @@ def new_backup(
         yield writer
         if writer.manifest is None:
             raise AssertionError("the backup was not finished")
+    # A place may drop or change what it took: without the file beside it, it is no backup.
+    require_content(place, name + SUFFIX, counted.size, counted.sha256)
     writer.sidecar = Sidecar(writer.manifest.about, counted.size, counted.sha256)
     with place.new(name + SIDECAR_SUFFIX) as sink:
         sink.write(sidecar_text(writer.sidecar).encode())

@@ -5,45 +5,40 @@ A restore needs the images of its release. What must not be here: the backups th
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from appliance.adapters.local.plain_files import read_plain
-from appliance.model.documents.strict_json import read_json
+from appliance.errors import ApplianceError, Refused
+from appliance.model.backup.kept import KeptBackups
 
-SUFFIX: Final = ".backup.json"
-MOST_BYTES: Final = 1 << 20
-_RELEASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+if TYPE_CHECKING:
+    from appliance.adapters.backup.store import BackupStore
 
 
-def releases_of_backups(target: str) -> tuple[frozenset[str], str]:
-    """The releases, and why not all of them are known; empty where they are.
+def kept_backups(opened: Callable[[str], BackupStore], target: str) -> KeptBackups:
+    """The backups of a place, as far as the files beside them tell.
 
     Args:
-        target: where the site keeps its backups; empty: nowhere.
+        opened: the store at a place.
+        target: where backups are kept.
     """
-    if not target:
-        return frozenset(), ""
-    if not target.startswith("/"):
-        return frozenset(), f"which releases the backups at {target} need is not read from here"
-    releases: set[str] = set()
-    unknown = ""
     try:
-        files = sorted(path for path in Path(target).iterdir() if path.name.endswith(SUFFIX))
-    except FileNotFoundError:
+        held = opened(target).held()
+    except Refused as error:
         # A share that is not mounted: its backups need images all the same.
-        return frozenset(), f"{target} is not there, so what its backups need is unknown: mount it"
-    except OSError as error:
-        return frozenset(), f"the backups in {target} cannot be listed: {error.strerror}"
-    for path in files:
-        try:
-            release = str(read_json(read_plain(path, most_bytes=MOST_BYTES))["release"])
-        except (OSError, ValueError, LookupError, TypeError):
-            unknown = f"{path} is not readable, so the release of its backup is unknown"
-            continue
-        if _RELEASE.fullmatch(release):
-            releases.add(release)
-        else:
-            unknown = f"{path} names no release"
-    return frozenset(releases), unknown
+        if target.startswith("/"):
+            return KeptBackups(
+                unknown=f"{target} is not there, so what its backups need is unknown: mount it"
+            )
+        return KeptBackups(unknown=f"what the backups at {target} need: {error.message}")
+    except ApplianceError as error:
+        return KeptBackups(unknown=error.message)
+    told = [one.sidecar for one in held if one.sidecar is not None]
+    unread = [one for one in held if one.sidecar is None and one.state == "damaged"]
+    return KeptBackups(
+        frozenset(one.about.release for one in told),
+        frozenset(one.sha256 for one in told),
+        f"{target}: {unread[0].id}: {unread[0].why}, so the release of it is unknown"
+        if unread
+        else "",
+    )

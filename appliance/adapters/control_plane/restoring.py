@@ -14,6 +14,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.content import find_content_root
+from appliance.adapters.ssh.streaming import seconds_for
 from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.backup.restore_view import NodeView, read_view
 from appliance.model.documents.strict_json import Unreadable, read_json
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "appliance_restore_intake.py"
 SECONDS: Final = 30
-# A piece has to go through a slow line in time; the sum over a GB is a matter of the node's disk.
-PIECE_SECONDS: Final = 300
 SEAL_SECONDS: Final = 300
 PIECE_BYTES: Final = 8 << 20
 MOST_BYTES: Final = 1 << 20
@@ -105,19 +104,36 @@ class SshRestoring:
     def _ask(
         self, node: Node, words: Sequence[str], piece: bytes = b"", seconds: float = 0
     ) -> dict[str, Any]:
-        program = find_content_root() / "playbooks" / "module_utils" / PROGRAM
-        command = shlex.join((self._python, "-c", program.read_text(), *words))
-        limit = seconds or (PIECE_SECONDS if piece else SECONDS)
-        answer = self._nodes.run_as_root(node, command, stdin=piece, timeout=limit)
-        if answer.code != 0:
-            why = (answer.errors or answer.output).strip()[-300:] or "no answer"
-            raise ClusterError(
-                f"{node.name}: {why}", hint=f"see its disk: appliance node ssh {node.name}"
-            )
-        found = read_json(answer.output, most_bytes=MOST_BYTES)
-        if not isinstance(found, dict):
-            raise NodeUnreachable(f"{node.name}: its answer is no object")
-        return found
+        limit = seconds or (seconds_for(len(piece)) if piece else SECONDS)
+        command = program_command(self._python, PROGRAM, words)
+        return ask_as_root(self._nodes, node, command, piece, limit)
+
+
+def program_command(python: str, program: str, words: Sequence[str]) -> str:
+    """The command that runs one of our self-contained programs on a node."""
+    path = find_content_root() / "playbooks" / "module_utils" / program
+    return shlex.join((python, "-c", path.read_text(), *words))
+
+
+def ask_as_root(
+    nodes: SshNodes, node: Node, command: str, stdin: bytes, seconds: float
+) -> dict[str, Any]:
+    """What a program of ours answers on a node.
+
+    Raises:
+        ClusterError: it failed; its reason.
+        NodeUnreachable: the node does not answer, or not with an object.
+    """
+    answer = nodes.run_as_root(node, command, stdin=stdin, timeout=seconds)
+    if answer.code != 0:
+        why = (answer.errors or answer.output).strip()[-300:] or "no answer"
+        raise ClusterError(
+            f"{node.name}: {why}", hint=f"see its disk: appliance node ssh {node.name}"
+        )
+    found = read_json(answer.output, most_bytes=MOST_BYTES)
+    if not isinstance(found, dict):
+        raise NodeUnreachable(f"{node.name}: its answer is no object")
+    return found
 
 
 def _piece(stream: IO[bytes]) -> bytes:

@@ -30,7 +30,7 @@ from appliance.adapters.ssh.call import (
 from appliance.adapters.ssh.login_failure import login_failure, login_timed_out, told_of_login
 from appliance.adapters.ssh.probing.answer import facts_of
 from appliance.adapters.ssh.probing.archive import probe_archive, probe_script
-from appliance.adapters.ssh.streaming import Exchange
+from appliance.adapters.ssh.streaming import WORK_SECONDS, Exchange, Pace
 from appliance.adapters.ssh.trust.keys import check_private_key, local_fault
 from appliance.adapters.ssh.trust.known_hosts import load, put
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
@@ -215,19 +215,34 @@ class SshNodes:
             )
 
     @contextmanager
-    def stream_as_root(
-        self, node: Node, script: str, pieces: Iterable[bytes], *, silence: float, seconds: float
+    def stream_as_root(  # noqa: PLR0913 - every limit is a keyword
+        self,
+        node: Node,
+        script: str,
+        pieces: Iterable[bytes],
+        *,
+        silence: float,
+        seconds: float,
+        work: float = WORK_SECONDS,
     ) -> Iterator[Iterator[bytes]]:
         """Run a script as root; its output is a stream, and so is its input, ``pieces``.
 
+        Args:
+            node: where.
+            script: for ``sh -c``.
+            pieces: its standard input.
+            silence: seconds in which nothing comes.
+            seconds: of all of it.
+            work: seconds before its answer begins; from then on its bytes need a pace.
+
         Raises:
-            NodeUnreachable: no connection, it broke, the script failed, or it was silent.
+            NodeUnreachable: no connection, it broke, the script failed, it was silent or too slow.
             ConfigError: the vault lacks the password that sudo asks for.
         """
         given = chain([self._become.stdin(b"")], pieces)
         with self._as_unreachable(node):
             where = self._transport(node)
-            exchange = Exchange(where, self._become.command(script), given, silence)
+            exchange = Exchange(where, self._become.command(script), given, silence, Pace(work))
         with closing(exchange):
             yield self._output_of(node, exchange, seconds)
 

@@ -1,15 +1,18 @@
 """Bytes to and from a command on a node, as a stream: no answer is held in memory.
 
-A node may be silent, or close its outputs and never send an exit status: silence has a limit, and
-so has all of it. What must not be here: the choice of the node.
+A node may be silent, send a byte now and then, or close its outputs and never send an exit status:
+silence has a limit, all of it has one, and so has the time for each byte. Only the time in which
+the node is waited for counts, not what this machine does between two pieces. What must not be here:
+the choice of the node.
 """
 
 from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.ssh.call import CallFailed, ended_after, last_line
@@ -21,6 +24,70 @@ _CHUNK: Final = 1 << 18
 _MOST_BEFORE: Final = 1 << 20
 _MOST_ERRORS: Final = 1 << 16
 _CHANNEL_SECONDS: Final = 20.0
+# What a node says while it is at work.
+_BEAT: Final = b"\n"
+# Of nodes that share a slow line, each: 1 Mbit/s.
+LEAST_BYTES_A_SECOND: Final = 128 * 1024
+# Beside that, for a transfer whose first byte has come.
+BEGUN_SECONDS: Final = 60.0
+# Before that, where the command says nothing else.
+WORK_SECONDS: Final = 900.0
+
+
+def seconds_for(size: int) -> float:
+    """The longest that so many bytes may take."""
+    return BEGUN_SECONDS + size / LEAST_BYTES_A_SECOND
+
+
+class Pace:
+    """What one exchange has moved, and how long its node was waited for.
+
+    Args:
+        work_seconds: what the node may take before the first byte of its answer, beside the time
+            of the bytes that it is sent.
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, work_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._spare = work_seconds
+        self._clock = clock
+        self._moved = 0
+        self._waited = 0.0
+        self._has_begun = False
+
+    def moved(self, size: int) -> None:
+        """So many bytes went to the node, or came from it."""
+        self._moved += size
+
+    def begun(self) -> None:
+        """Its answer begins: from now on only the bytes count."""
+        if not self._has_begun:
+            self._has_begun, self._spare = True, BEGUN_SECONDS
+            self._moved, self._waited = 0, 0.0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The node is waited for."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._waited += self._clock() - began
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the node is too slow."""
+        return self._waited > self._spare + self._moved / LEAST_BYTES_A_SECOND
+
+    def sentence(self) -> str:
+        """Why it is ended, in words."""
+        rate = LEAST_BYTES_A_SECOND // 1024
+        if not self._has_begun:
+            return f"it was at work for {self._waited:.0f} s, and sent no answer"
+        return (
+            f"it moved {self._moved} bytes in {self._waited:.0f} s, expected {rate} KiB a second "
+            "at least: see its load and the line to it"
+        )
 
 
 class Exchange:
@@ -31,6 +98,7 @@ class Exchange:
         command: for the node's shell.
         pieces: its standard input.
         silence_seconds: how long nothing may come.
+        pace: how long its bytes may take.
     """
 
     def __init__(
@@ -39,12 +107,14 @@ class Exchange:
         command: str,
         pieces: Iterable[bytes],
         silence_seconds: float,
+        pace: Pace,
     ) -> None:
         mark = secrets.token_hex(8)
         self._mark = b"\n" + mark.encode() + b"\n"
         self._errors = bytearray()
         self._feeding: Exception | None = None
         self._transport = transport
+        self._pace = pace
         self._channel = transport.open_session(timeout=_CHANNEL_SECONDS)
         self._channel.settimeout(silence_seconds)
         self._channel.exec_command(f"printf '\\n%s\\n' {mark}; {command}")
@@ -60,16 +130,14 @@ class Exchange:
         """Yield what comes, without what the login shell printed before.
 
         Raises:
-            CallFailed: it was silent for too long, took too long in all, or ended with an error.
+            CallFailed: it was silent for too long, too slow, took too long in all, or ended with an
+                error.
             OSError, EOFError, paramiko.SSHException: the connection broke.
         """
         with ended_after(seconds, self._transport.close) as late:
-            try:
-                yield self._past_the_mark()
-                while piece := self._channel.recv(_CHUNK):
-                    yield piece
-            except TimeoutError as error:
-                raise CallFailed("the node was silent for too long") from error
+            yield self._past_the_mark()
+            while piece := self._next():
+                yield piece
             if late.is_set():
                 raise CallFailed(f"it did not end within {seconds:g} s")
             self._require_success()
@@ -82,11 +150,39 @@ class Exchange:
     def _past_the_mark(self) -> bytes:
         seen = b""
         while self._mark not in seen:
-            piece = self._channel.recv(_CHUNK)
+            piece = self._received()
             if not piece or len(seen) > _MOST_BEFORE:
                 raise CallFailed("the login shell did not run the command")
             seen += piece
-        return seen.partition(self._mark)[2]
+        rest = seen.partition(self._mark)[2]
+        self._judge(rest)
+        return rest
+
+    def _next(self) -> bytes:
+        piece = self._received()
+        self._judge(piece)
+        return piece
+
+    def _judge(self, piece: bytes) -> None:
+        """Let a piece of the answer count; what says that the node is at work does not."""
+        if piece.strip(_BEAT):
+            self._pace.begun()
+        self._pace.moved(len(piece))
+
+    def _received(self) -> bytes:
+        """What comes next; empty at the end.
+
+        Raises:
+            CallFailed: nothing came for too long, or the node is too slow.
+        """
+        try:
+            with self._pace.waiting():
+                piece: bytes = self._channel.recv(_CHUNK)
+        except TimeoutError as error:
+            raise CallFailed("the node was silent for too long") from error
+        if piece and self._pace.is_over:
+            raise CallFailed(self._pace.sentence())
+        return piece
 
     def _require_success(self) -> None:
         self._feeder.join(5)
@@ -104,6 +200,7 @@ class Exchange:
             for piece in pieces:
                 try:
                     self._channel.sendall(piece)
+                    self._pace.moved(len(piece))
                 except OSError:
                     # A program that reads no input may end before it is sent; its end says why.
                     return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from appliance.model.documents.strict_json import Unreadable, read_json
 if TYPE_CHECKING:
     from appliance.adapters.backup.sources import NodeSources
     from appliance.adapters.backup.store import BackupStore
+    from appliance.adapters.backup.targets import Access
     from appliance.cli.site_session import SiteSession
     from appliance.model.backup.record import Manifest, Part, Sidecar
     from appliance.model.site.recovery.backup_settings import Backup
@@ -47,9 +49,18 @@ def store_of(site: Site, to: str | None) -> BackupStore:
         ConfigError: neither is known.
         Refused: it is no place.
     """
-    from appliance.adapters.backup.store import store_at
+    from appliance.adapters.backup.targets import store_at
 
-    return store_at(to or settings_of(site).to)
+    return store_at(to or settings_of(site).to, access_to(site))
+
+
+def access_to(site: Site) -> Access:
+    """What a site has to reach places elsewhere; the vault is opened once it is needed."""
+    from appliance.adapters.backup.targets import access_of
+    from appliance.adapters.site.vault import vault_of
+
+    secrets = cache(vault_of(site))
+    return access_of(site, lambda name: secrets().get(name))
 
 
 def sources_of(connected: SiteSession) -> NodeSources:
@@ -109,7 +120,7 @@ class Verified:
 
 
 def verify(
-    connected: SiteSession, path: Path, identity: Path | None, observer: Observer
+    connected: SiteSession, path: str, identity: Path | None, observer: Observer
 ) -> Verified:
     """Check a backup: without a key size and sha256, with one every part, and a restore of etcd.
 
@@ -120,9 +131,9 @@ def verify(
     """
     from appliance.adapters.backup.age import read_identities
     from appliance.adapters.backup.reader import check_parts, read_parts
-    from appliance.adapters.backup.store import backup_at
+    from appliance.adapters.backup.targets import backup_at
 
-    store, name = backup_at(path)
+    store, name = backup_at(path, access_to(connected.site))
     identities = read_identities(identity) if identity else []
     sidecar = store.check(name)
     known = _is_known(connected, sidecar.sha256)

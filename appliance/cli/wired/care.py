@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 def care_ports(connected: Wiring) -> Care:
     """The ports of one site; nothing is connected to here."""
-    from appliance.adapters.care.backups import releases_of_backups
+    from appliance.adapters.care.backups import kept_backups
     from appliance.adapters.care.etcd import EtcdCare
     from appliance.adapters.care.runs import RunFiles
     from appliance.adapters.care.supply import SiteSupply
     from appliance.adapters.kubernetes.pod_images import read_pod_images
+    from appliance.cli.wired.backups import store_of
     from appliance.workflows.cluster.cleaning.ports import Care
 
     site, python = connected.site, connected.site.settings.ssh.python
-    backup = site.settings.backup
     return Care(
         etcd=EtcdCare(connected.nodes, python),
         supply=SiteSupply(connected.nodes, python),
         runs=RunFiles(site.state_directory),
         pod_images=partial(read_pod_images, connected.cluster),
-        backup_releases=partial(releases_of_backups, backup.to if backup else ""),
+        backups=partial(kept_backups, partial(store_of, site)),
     )

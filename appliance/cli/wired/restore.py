@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from appliance.adapters.backup.opened import BackupFile
     from appliance.cli.site_session import SiteSession
     from appliance.workflows.cluster.restore import RestoreRequest, RestoreSources
     from appliance.workflows.session.ports import Observer
@@ -17,25 +17,25 @@ def restore_ports(
     connected: SiteSession,
     display: Observer,
     request: RestoreRequest,
-    file: Path | None,
-    identity: Path | None,
+    backup: BackupFile | None,
 ) -> tuple[Session, RestoreSources]:
-    """The ports of a restore; the backup is read to its end here.
-
-    Raises:
-        Refused: the file is no backup, or the key cannot be read; nothing was changed.
-        NotHealthy: the backup was interrupted, changed or cut, or the key does not open it.
-    """
-    from appliance.adapters.backup.opened import BackupFile
+    """The ports of a restore, of a backup that was read to its end, or of a survivor."""
     from appliance.adapters.control_plane.restoring import SshRestoring
     from appliance.workflows.cluster.restore import RestoreSources
 
     options, site = request.options, connected.site
-    backup = BackupFile(file, identity) if file is not None and identity is not None else None
     left = {options.survivor} if options.survivor else set()
     left = left or {node.name for node in site.control_plane} - set(options.without)
     session = connected.session(display, request.run, plays=True)
     lock = connected.lock(request.run, voters=left)
     python = site.settings.ssh.python
-    ports = RestoreSources(SshRestoring(connected.nodes, python), backup)
+    ports = RestoreSources(SshRestoring(connected.nodes, python), backup, _kubernetes_of)
     return replace(session, lock=lock), ports
+
+
+def _kubernetes_of(release: str) -> str:
+    """The version of Kubernetes in a release that this tool has; empty for another name."""
+    from appliance.adapters.local.content import list_releases, load_release
+
+    # The name is from the file: it is no path.
+    return load_release(release).versions.kubernetes if release in list_releases() else ""

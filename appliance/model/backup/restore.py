@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SNAPSHOT
-from appliance.model.backup.restore_identity import CHECK, of_another_cluster
+from appliance.model.backup.restore_identity import CHECK, of_another_cluster, of_the_file
+from appliance.model.backup.restore_release import Begun, goes_on_to, of_another_release
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
 
@@ -26,6 +28,7 @@ EXTRA_BYTES: Final = 256 << 20
 PODS: Final = 4
 NOT_CARRIED: Final = ("nodes that did not come back", "leases", "events")
 _KEY: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}")
+_LONGEST_NAME: Final = 100
 _MB: Final = 1000 * 1000
 
 
@@ -36,10 +39,12 @@ class RestoreOptions:
     Attributes:
         without: control-plane nodes that are left out, and rejoin later.
         survivor: the node whose own data is the newest that is left; empty: a backup is.
+        claim: the word of the claim of new machines; empty: they are the old ones.
     """
 
     without: tuple[str, ...] = ()
     survivor: str = ""
+    claim: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class RestorePlan:
         kept: nodes with old data, which is moved aside.
         rejoin: control-plane nodes that have to rejoin afterwards.
         known: the journal of the site has the file.
+        upgrades_to: the release of site.yml, where the backup is of the one before.
         refusals: what must be fixed first.
     """
 
@@ -74,6 +80,7 @@ class RestorePlan:
     kept: tuple[str, ...] = ()
     rejoin: tuple[str, ...] = ()
     known: bool = True
+    upgrades_to: str = ""
     refusals: tuple[Refusal, ...] = ()
 
     @property
@@ -110,6 +117,11 @@ class RestorePlan:
             f"afterwards: wipe {name}, as it may have old data, then appliance node rejoin {name}"
             for name in self.rejoin
         ]
+        if self.upgrades_to:
+            told.append(
+                "the backup is from before an upgrade that no control plane has yet; to go on: "
+                f"appliance cluster upgrade --to {shlex.quote(self.upgrades_to)}"
+            )
         told.append(f"not carried: {', '.join(NOT_CARRIED)}")
         return tuple(told)
 
@@ -118,7 +130,12 @@ class RestorePlan:
         """The recovery point in words: what came later is lost."""
         if not self.point:
             return "the last change that the survivor has"
-        return f"{self.point}, {_ago(self.age_seconds)} ago; what was changed since is lost"
+        return recovery_words(self.point, self.age_seconds)
+
+
+def recovery_words(point: str, age_seconds: float) -> str:
+    """A recovery point, in UTC, and how long ago it is."""
+    return f"{point}, {_ago(age_seconds)} ago; what was changed since is lost"
 
 
 def _ago(seconds: float) -> str:
@@ -169,6 +186,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     tool_version: str,
     now: tuple[float, str],
     created: float,
+    begun: Begun | None = None,
 ) -> RestorePlan:
     """Plan a restore of etcd from a backup on the nodes that it is from.
 
@@ -180,6 +198,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         tool_version: of this tool.
         now: seconds since 1970, and the same as a stamp.
         created: when the backup was begun, in seconds since 1970.
+        begun: the upgrade that is under way.
     """
     part = manifest.part(SNAPSHOT)
     nodes = [node for node in site.control_plane if node.name not in options.without]
@@ -187,9 +206,12 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     # Other members make another cluster: what was begun for these is not gone on with.
     word = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:6]
     key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views, members)
+    release, begun = site.settings.appliance_release, begun or Begun()
+    stranger = of_another_release(manifest.about, release, views, begun, resumes=resumes)
     faults = [
-        *_of_the_file(site, manifest, tool_version),
-        *(() if _is_placed(key, views) else _living(views)),
+        *of_the_file(site, manifest, tool_version),
+        *([stranger] if stranger else []),
+        *(() if _is_ours(key, options.claim, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),
         *_left_out(options.without, views),
         *of_another_cluster(manifest, nodes, views),
@@ -206,6 +228,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         source=f"the backup {manifest.about.id}",
         kept=_with_data(nodes, views),
         rejoin=options.without,
+        upgrades_to=release if goes_on_to(manifest.about, release, begun) else "",
         refusals=tuple(faults),
     )
 
@@ -222,7 +245,7 @@ def plan_from_survivor(
         stamp: the time as a word.
     """
     node = site.node(options.survivor)
-    key, resumes = key_of(f"survivor-{node.name}", stamp, views, (node.name,))
+    key, resumes = key_of(_survivor_word(node.name), stamp, views, (node.name,))
     view = views.get(node.name)
     living = () if _is_placed(key, views) else _living(views)
     others = tuple(one.name for one in site.control_plane if one.name != node.name)
@@ -248,10 +271,28 @@ def plan_from_survivor(
     )
 
 
+def _survivor_word(name: str) -> str:
+    """A word for the data of a node, short enough for a key: a name may have 253 characters."""
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return f"survivor-{name}"
+
+
 def _is_placed(key: str, views: Mapping[str, NodeView | str]) -> bool:
     """Whether this restore put its data in place somewhere: what lives there is its own."""
     seen = (view for view in views.values() if isinstance(view, NodeView))
     return any("place" in view.marks.get(key, ()) for view in seen)
+
+
+def _is_ours(key: str, claim: str, views: Mapping[str, NodeView | str]) -> bool:
+    """Whether what lives there is of this restore, or was made on machines claimed for it.
+
+    The claim is over once a restore ended: its own role ends every other mark of its node.
+    """
+    if _is_placed(key, views):
+        return True
+    seen = [v.marks.get(claim, ()) if isinstance(v, NodeView) else () for v in views.values()]
+    return bool(claim and seen) and all("made" in acts and "end" not in acts for acts in seen)
 
 
 def _content(manifest: Manifest) -> dict[str, int | str]:
@@ -274,32 +315,6 @@ def _with_data(nodes: Sequence[Node], views: Mapping[str, NodeView | str]) -> tu
 
 def _refusal(node: str, seen: str, expected: str, hint: str) -> Refusal:
     return Refusal(node, CHECK, seen, expected, hint)
-
-
-def _of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[Refusal]:
-    about, settings = manifest.about, site.settings
-    listed = "see the backups: appliance cluster backup list"
-    if about.site != site.name:
-        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, listed)
-    if _numbers(about.tool_version) > _numbers(tool_version):
-        yield _refusal(
-            about.id,
-            f"written by version {about.tool_version} of this tool",
-            f"{tool_version} or earlier",
-            "take the later tool: appliance self upgrade --bundle DIR",
-        )
-    if about.release != settings.appliance_release:
-        yield _refusal(
-            about.id,
-            f"a backup of the release {about.release}",
-            f"{settings.appliance_release}, as site.yml has it",
-            f"take a backup of {settings.appliance_release}: appliance cluster backup list",
-        )
-    endpoint = f"{settings.control_plane_endpoint.name}:{settings.control_plane_endpoint.port}"
-    if manifest.endpoint != endpoint:
-        yield _refusal(about.id, f"the API at {manifest.endpoint}", endpoint, listed)
-    if manifest.etcd is None or manifest.part(SNAPSHOT) is None:
-        yield _refusal(about.id, "no snapshot of etcd", "one that was restored once", listed)
 
 
 def _living(views: Mapping[str, NodeView | str]) -> Iterator[Refusal]:
@@ -375,7 +390,3 @@ def _faults_of(node: Node, view: NodeView, size: int, key: str) -> Iterator[tupl
             f"{view.free_bytes // _MB} MB free for etcd's data",
             f"{-(-needed // _MB)} MB: old data is kept",
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in re.findall(r"\d+", version.partition("+")[0]))

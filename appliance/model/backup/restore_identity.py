@@ -1,17 +1,18 @@
-"""Whether the nodes are those of the cluster that a backup is of, by their keys."""
+"""Whether a file, and the nodes by their keys, are of the cluster that is restored."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.backup.names import CONTROL_PLANE
+from appliance.model.backup.names import CONTROL_PLANE, SNAPSHOT
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
     from appliance.model.backup.record import Manifest
-    from appliance.model.site.settings import Node
+    from appliance.model.site.settings import Node, Site
 
 CHECK: Final = "restore"
 _ACCOUNTS: Final = "/pki/sa.pub"
@@ -34,3 +35,31 @@ def of_another_cluster(
                 "take a backup of this cluster, or put the backup's pki back first: "
                 "appliance docs recover-the-cluster",
             )
+
+
+def of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[Refusal]:
+    """What of the file itself forbids a restore of this site."""
+    about, settings = manifest.about, site.settings
+    listed = "see the backups: appliance cluster backup list"
+    if about.site != site.name:
+        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, listed)
+    if _numbers(about.tool_version) > _numbers(tool_version):
+        yield _refusal(
+            about.id,
+            f"written by version {about.tool_version} of this tool",
+            f"{tool_version} or earlier",
+            "take the later tool: appliance self upgrade --bundle DIR",
+        )
+    endpoint = f"{settings.control_plane_endpoint.name}:{settings.control_plane_endpoint.port}"
+    if manifest.endpoint != endpoint:
+        yield _refusal(about.id, f"the API at {manifest.endpoint}", endpoint, listed)
+    if manifest.etcd is None or manifest.part(SNAPSHOT) is None:
+        yield _refusal(about.id, "no snapshot of etcd", "one that was restored once", listed)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in re.findall(r"\d+", version.partition("+")[0]))
+
+
+def _refusal(node: str, seen: str, expected: str, hint: str) -> Refusal:
+    return Refusal(node, CHECK, seen, expected, hint)

@@ -29,6 +29,7 @@ class NodeView:
         others: address of another control-plane node -> the same of its etcd, as this one reaches
             it.
         account_key: sha256 of the public key that service accounts are known by; empty: none.
+        kubernetes: the version of the API server in its manifest; empty where there is none.
     """
 
     marks: Annotated[dict[Line, Acts], Field(max_length=100)]
@@ -41,6 +42,7 @@ class NodeView:
     free_bytes: Annotated[int, Field(ge=0, le=1 << 62)]
     others: Annotated[dict[Line, Answer], Field(max_length=20)] = field(default_factory=dict)
     account_key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    kubernetes: Annotated[str, Field(pattern=r"^([0-9]+\.[0-9]+\.[0-9]+)?$")] = ""
 
 
 def read_view(document: dict[str, Any]) -> NodeView:

@@ -24,6 +24,7 @@ FOLDERS: Final = (
     "runai",
     "node_metadata",
     "access",
+    "timers",
 )
 
 

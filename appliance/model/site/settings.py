@@ -117,6 +117,17 @@ class Ssh(Settings):
     """Python on the nodes."""
 
 
+class RenewCertificates(Settings):
+    """When a control-plane node renews kubeadm's certificates without a control host."""
+
+    enabled: Flag = True
+    """false: no node has the timer; without the section, nobody takes off one that is there."""
+    within_days: Annotated[StrictInt, Field(ge=10, le=180)] = 45
+    """Certificates with fewer days left are renewed."""
+    hour: Annotated[StrictInt, Field(ge=0, le=23)] = 3
+    """The hour of the day in the node's own time; each control plane looks an hour later."""
+
+
 class KubernetesSettings(Settings):
     """What this site asks of Kubernetes beyond the release."""
 
@@ -126,6 +137,8 @@ class KubernetesSettings(Settings):
     """Merged into the KubeletConfiguration."""
     kube_proxy: dict[str, Any] = Field(default_factory=dict)
     """Merged into the KubeProxyConfiguration."""
+    renew_certificates: RenewCertificates | None = None
+    """A timer renews kubeadm's certificates on each control plane; null: only an operator does."""
 
 
 class Certificates(Settings):

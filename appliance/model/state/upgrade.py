@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -37,6 +38,7 @@ class UpgradeMark:
         accepted: names of settings whose loss was accepted.
         snapshots: ``RELEASE NODE PATH`` of each snapshot of etcd that was restored once, saved
             before the first change of a release of the path.
+        before: the release of site.yml when it began; empty where nobody noted it.
     """
 
     release: Line
@@ -46,6 +48,7 @@ class UpgradeMark:
     over: bool = False
     accepted: tuple[Line, ...] = ()
     snapshots: tuple[Line, ...] = ()
+    before: Line = ""
 
     def as_text(self) -> str:
         """The annotation's value."""
@@ -98,6 +101,18 @@ def mark_of(cluster: ClusterState) -> UpgradeMark | None:
     return max(
         found, key=lambda mark: (not mark.is_readable, mark.since, not mark.over), default=None
     )
+
+
+def with_snapshot(snapshots: Sequence[str], new: str) -> tuple[str, ...]:
+    """The snapshots of a mark with another one, in place of that before the same release.
+
+    Args:
+        snapshots: ``RELEASE NODE PATH`` of each.
+        new: likewise; empty: none was saved.
+    """
+    release = new.partition(" ")[0]
+    kept = [one for one in snapshots if one.partition(" ")[0] != release]
+    return (*kept, *filter(None, (new,)))
 
 
 def can_be_read_back(mark: UpgradeMark) -> bool:

@@ -112,7 +112,7 @@ def serve(order: Order) -> Dict[str, Any]:
                 words = "its partner did not connect within %d s" % WAIT_SECONDS
                 raise socket.timeout(words) from None
             connection.settimeout(SILENT_SECONDS)
-            if address[0] == order.peer and _is_partner(connection, order.word):
+            if address[0] == order.peer and _is_partner(connection, order.word, ends):
                 break
             foreign += 1
             connection.close()
@@ -123,9 +123,9 @@ def serve(order: Order) -> Dict[str, Any]:
         return found
 
 
-def _is_partner(connection: socket.socket, word: str) -> bool:
+def _is_partner(connection: socket.socket, word: str, ends: float) -> bool:
     try:
-        said = _exactly(connection, bytearray(len(word)))
+        said = _exactly(connection, bytearray(len(word)), ends)
     except OSError:
         return False
     return hmac.compare_digest(bytes(said), word.encode())
@@ -172,7 +172,8 @@ def send(connection: socket.socket, order: Order) -> Dict[str, Any]:
     block[0] = LAST
     connection.sendall(block)
     sent += BLOCK
-    (arrived,) = struct.unpack("!Q", _exactly(connection, bytearray(8)))
+    ends = began + order.seconds + GRACE_SECONDS
+    (arrived,) = struct.unpack("!Q", _exactly(connection, bytearray(8), ends))
     took = time.monotonic() - began
     if arrived != sent:
         raise OSError("%d of %d bytes arrived" % (arrived, sent))
@@ -187,12 +188,12 @@ def send(connection: socket.socket, order: Order) -> Dict[str, Any]:
 
 def receive(connection: socket.socket, order: Order) -> Dict[str, Any]:
     """Receive blocks until the last, and tell how many bytes came."""
-    began, received = time.monotonic(), 0
+    ends, received = time.monotonic() + order.seconds + GRACE_SECONDS, 0
     block = bytearray(BLOCK)
     while True:
-        if received > order.most or time.monotonic() - began > order.seconds + GRACE_SECONDS:
+        if received > order.most:
             raise OSError("the partner sent more than it was asked to")
-        _exactly(connection, block)
+        _exactly(connection, block, ends)
         received += BLOCK
         if block[0] == LAST:
             break
@@ -200,9 +201,12 @@ def receive(connection: socket.socket, order: Order) -> Dict[str, Any]:
     return {"received_bytes": received}
 
 
-def _exactly(connection: socket.socket, buffer: bytearray) -> bytearray:
+def _exactly(connection: socket.socket, buffer: bytearray, ends: float) -> bytearray:
+    """So many bytes, by then: a partner that sends one now and then holds nobody up."""
     view, got = memoryview(buffer), 0
     while got < len(buffer):
+        if time.monotonic() > ends:
+            raise socket.timeout("the partner sent too few bytes in its time")
         count = connection.recv_into(view[got:])
         if not count:
             raise OSError("the partner closed the connection")

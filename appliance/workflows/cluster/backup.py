@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ApplianceError, StepNotVerified
+from appliance.errors import ApplianceError, NotHealthy, StepNotVerified
 from appliance.model.backup.freshness import NEWEST, newest_of
+from appliance.model.backup.kept import noted_places
 from appliance.model.backup.names import backup_id, is_backup_id
 from appliance.model.backup.record import About, Manifest, Sidecar, sidecar_text
 from appliance.model.backup.retention import Keep, strangers, superseded
@@ -201,14 +202,14 @@ def _write(request: BackupRequest, session: Session) -> Sidecar:
     )
     endpoint = site.settings.control_plane_endpoint
     _note(session, {"id": name, "to": store.told})
-    with store.new(name, request.recipients, moment) as writer:
-        etcd = gather(site, name, session, writer)
-        versions = {"etcd": etcd.version, "appliance": request.tool_version}
-        writer.finish(Manifest(about, f"{endpoint.name}:{endpoint.port}", (), etcd, versions))
-    session.observer.note("checking what was written")
     try:
-        sidecar = store.check(name)
-    except ApplianceError as error:
+        with store.new(name, request.recipients, moment) as writer:
+            etcd = gather(site, name, session, writer)
+            versions = {"etcd": etcd.version, "appliance": request.tool_version}
+            writer.finish(Manifest(about, f"{endpoint.name}:{endpoint.port}", (), etcd, versions))
+            session.observer.note("checking what was written")
+        sidecar = store.beside(name)
+    except NotHealthy as error:
         raise StepNotVerified(error.message, hint="run the same command again") from error
     if sidecar != writer.sidecar:
         raise StepNotVerified(
@@ -244,6 +245,12 @@ def known_backups(journal: JournalPort) -> frozenset[str]:
     """The sha256 of each backup that the journal of a site has."""
     told = (line for record in journal.read() if record.command == COMMAND for line in record.why)
     return frozenset(found for line in told for found in _SHA256.findall(line))
+
+
+def noted_backups(journal: JournalPort) -> dict[str, dict[str, str]]:
+    """Place -> sha256 -> id of each backup that the journal of a site has, the oldest first."""
+    records = sorted(journal.read(), key=lambda one: (one.run, one.sequence))
+    return noted_places(line for one in records if one.command == COMMAND for line in one.why)
 
 
 def _retire(request: BackupRequest, session: Session, new: Sidecar, course: _Course) -> None:

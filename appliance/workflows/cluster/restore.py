@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import StepNotVerified
+from appliance.errors import NodeUnreachable, StepNotVerified
 from appliance.model.backup.names import SNAPSHOT, id_moment, stamp
 from appliance.model.backup.restore import (
     RestoreOptions,
@@ -22,12 +22,14 @@ from appliance.model.backup.restore import (
     was_compared,
 )
 from appliance.model.backup.restore_inventory import restore_inventory
+from appliance.model.backup.restore_release import Begun
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import CLUSTER_RESTORE
 from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
 from appliance.workflows.cluster.backup import known_backups
+from appliance.workflows.cluster.upgrading.revive import read_record
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
@@ -53,10 +55,13 @@ class RestoreSources:
     Attributes:
         restoring: the control-plane nodes.
         backup: the one that is restored; None with a survivor.
+        kubernetes_of: the version of Kubernetes in a release; empty where this tool has none of
+            that name.
     """
 
     restoring: Restoring
     backup: OpenedBackup | None = None
+    kubernetes_of: Callable[[str], str] = lambda _release: ""
 
 
 @dataclass(frozen=True)
@@ -134,8 +139,19 @@ def _planned(request: RestoreRequest, session: Session, ports: RestoreSources) -
         tool_version=request.run.tool_version,
         now=(now, stamp(now)),
         created=id_moment(manifest.about.id) or now,
+        begun=_begun(site, manifest.about.release, session, ports),
     )
     return replace(found, known=ports.backup.sha256 in known_backups(session.journal))
+
+
+def _begun(site: Site, release: str, session: Session, ports: RestoreSources) -> Begun:
+    """The upgrade that is under way; read only where the backup is of another release."""
+    if release == site.settings.appliance_release:
+        return Begun()
+    try:
+        return Begun(read_record(session), ports.kubernetes_of(release))
+    except NodeUnreachable:
+        return Begun()
 
 
 class _Run:

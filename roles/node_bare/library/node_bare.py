@@ -65,6 +65,9 @@ DOCKER_UNITS = ("docker.socket", "docker.service")
 DOCKER_LINK = "docker0"
 SLICE = "kubepods.slice"
 DOCKER_RUN = "/run/docker"
+# Debian's purge of docker.io runs it. It unmounts whatever begins with /var/lib/docker, also
+# /var/lib/docker-registry: it goes before the purge, and its folder is emptied here.
+UNMOUNTS = "var/lib/docker/nuke-graph-directory.sh"
 OWN_CHAIN = re.compile(r"-A DOCKER")
 OURS = re.compile(
     r"^(?::DOCKER|-A DOCKER)|-[jg] DOCKER| -[io] docker0\b|POSTROUTING .*! -o docker0"
@@ -170,6 +173,9 @@ class Bare:
             return
         if {"docker.io", "docker-ce"} & set(names):
             self.end_docker()
+        if "docker.io" in names:
+            self._call(*self._apt("remove", "docker.io"))
+            self._remove(UNMOUNTS)
         self._call(*self._apt("purge", *names))
         self.removed.append("packages %s" % ", ".join(names))
         left = sorted(set(names) & set(self.survey().installed))

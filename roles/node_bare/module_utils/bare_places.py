@@ -17,6 +17,10 @@ FILES = (
     "etc/nginx/conf.d/appliance.conf",
     "etc/sysctl.d/90-appliance.conf",
     "etc/systemd/system/appliance-runai-address.service",
+    "etc/systemd/system/appliance-timed-backup.service",
+    "etc/systemd/system/appliance-timed-backup.timer",
+    "etc/systemd/system/appliance-timed-certificates.service",
+    "etc/systemd/system/appliance-timed-certificates.timer",
     "etc/systemd/system/docker-registry-tls.service",
     "etc/systemd/system/docker-registry.service.d/appliance.conf",
     "etc/systemd/system/kubelet.service",
@@ -62,6 +66,7 @@ FOLDERS = (
 UNITS = (
     *("kubelet.service", "pod-guard.service", "appliance-runai-address.service"),
     "docker-registry-tls.service",
+    *("appliance-timed-backup.timer", "appliance-timed-certificates.timer"),
 )
 # What a package of ours alone could have put there: it goes once the package is purged.
 OF_PACKAGES = {

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from appliance.lab.layout import node_facts
@@ -320,9 +321,15 @@ def port_taken(node: str, port: int) -> Iterator[None]:
 
 
 def _gpus(node: str) -> dict[str, Any]:
-    """The GPUs that a node has on PCI: they stay in the machine."""
-    told = shell(node, f"cat {FACTS}/gpus.json 2>/dev/null || true")
-    return {"gpus": json.loads(told)} if told else {}
+    """The GPUs that a node has on PCI, also of one that is off: they stay in the machine."""
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "gpus.json"
+        words = ["podman", "cp", f"{node}:{FACTS}/gpus.json", str(copy)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode:
+            assert "could not be found" in done.stderr, f"{node}: {done.stderr}"
+            return {}
+        return {"gpus": json.loads(copy.read_text())}
 
 
 def wipe(site: Path, node: str, *, serial: str | None = None, **more: Any) -> None:

@@ -168,12 +168,24 @@ TARGETS = {
     "backups": False,
     "/mnt/../etc": False,
     "/mnt/\x1b[2J": False,
-    "sftp://ada@nas/backups": False,
-    "s3://minio/bucket": False,
+    "sftp://ada@nas/backups": True,
+    "sftp://ada@198.51.100.20:2222/srv/back ups": True,
+    "sftp://ada:secret@nas/backups": False,
+    "sftp://nas/backups": False,
+    "sftp://ada@nas": False,
+    "sftp://ada@nas/": False,
+    "sftp://ada@nas/../etc": False,
+    "sftp://ada@nas:0/backups": False,
+    "sftp://ada@-oProxyCommand=x/backups": False,
+    "s3://backups/rack7": True,
+    "s3://backups": True,
+    "s3://Backups/rack7": False,
+    "s3://backups/../other": False,
+    "ftp://nas/backups": False,
     "": False,
 }
 
 
 @pytest.mark.parametrize("text", TARGETS)
-def test_only_folders_are_places_for_backups(text: str) -> None:
+def test_what_is_a_place_for_backups(text: str) -> None:
     assert is_target(text) is TARGETS[text]

@@ -9,6 +9,7 @@ import pytest
 
 from appliance.errors import Refused, StepNotVerified
 from appliance.model.backup.freshness import NEWEST
+from appliance.model.backup.kept import KeptBackups
 from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.upkeep.care.items import AREAS
 from appliance.workflows.cluster.cleanup import CleanupRequest, CleanupResult, cleanup
@@ -16,6 +17,7 @@ from tests import samples
 from tests.fakes import run
 from tests.unit.backup.test_freshness import WANTED, text
 from tests.unit.care.acts import Acts, Killed
+from tests.unit.care.test_records import RUN, record
 from tests.unit.care.world import SITE, World
 
 
@@ -121,6 +123,70 @@ def test_backups_whose_place_is_not_mounted_keep_everything() -> None:
     assert any("is not where the site keeps backups" in one.why for one in found.items)
     kept = clean(world, session, dry_run=True, kept=frozenset({"r2"}))
     assert "mirror" in {one.area for one in kept.due}
+
+
+def _backed_up(world: World, *noted: tuple[str, str, str]) -> Any:
+    """A session whose journal has these backups: place, sha256, what else is told."""
+    session = world.session()
+    for number, (place, sha256, more) in enumerate(noted, start=1):
+        line = f"rack-2026092{number}T141320Z: 10 bytes, sha256 {sha256}, to {place}{more}"
+        session.journal.records.append(
+            record(RUN.id, sequence=number, command="cluster backup create", why=(line,))
+        )
+    return session
+
+
+THERE, GONE = "a" * 64, "b" * 64
+# What the journal has, what /mnt/backups holds, and what is said of it.
+PLACES: dict[str, tuple[tuple[tuple[str, str, str], ...], KeptBackups, str]] = {
+    "mounted, but empty": (
+        (("/mnt/backups", GONE, ""),),
+        KeptBackups(),
+        "/mnt/backups has none of the backups that the journal knows there, the newest "
+        "rack-20260921T141320Z",
+    ),
+    "another share": (
+        (("/mnt/backups", GONE, ", 2 missing"),),
+        KeptBackups(frozenset({"r9"}), frozenset({"c" * 64})),
+        "/mnt/backups has none of the backups",
+    ),
+    "unreadable": (
+        (("/mnt/backups", THERE, ""),),
+        KeptBackups(unknown="/mnt/backups cannot be read: Permission denied"),
+        "Permission denied",
+    ),
+    "older ones were let go": (
+        (("/mnt/backups", GONE, ""), ("/mnt/backups", THERE, "")),
+        KeptBackups(frozenset({"r2"}), frozenset({THERE})),
+        "",
+    ),
+    "one that went elsewhere": (
+        (("/mnt/backups", THERE, ""), ("/media/stick", GONE, "")),
+        KeptBackups(frozenset({"r2"}), frozenset({THERE})),
+        "/media/stick has none of the backups",
+    ),
+    "nothing was ever written": ((), KeptBackups(), ""),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_a_place_without_the_journals_backups_is_no_sign_that_nothing_is_needed(case: str) -> None:
+    noted, held, why = PLACES[case]
+    site = replace(SITE, settings=SITE.settings.model_copy(update={"backup": WANTED}))
+    world = World(desired=samples.desired(site))
+    world.backups["/mnt/backups"] = held
+    found = clean(world, _backed_up(world, *noted), dry_run=True)
+    kept = {one.area for one in found.due}.isdisjoint({"registry", "mirror", "images"})
+    assert kept is bool(why)
+    assert any(why in one.why for one in found.items)
+    if why:
+        assert any("--keep-release" in one.why for one in found.items)
+
+
+def test_a_site_that_asks_for_no_backups_knows_those_of_its_journal() -> None:
+    world = World()
+    found = clean(world, _backed_up(world, ("/mnt/backups", GONE, "")), dry_run=True)
+    assert {one.area for one in found.due} == {"etcd", "records"}
 
 
 def test_a_registry_that_lacks_something_afterwards_is_told(

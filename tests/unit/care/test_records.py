@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.adapters.care.backups import releases_of_backups
+from appliance.adapters.backup.places import FolderPlace
+from appliance.adapters.backup.store import BackupStore
+from appliance.adapters.care.backups import kept_backups
 from appliance.adapters.care.runs import RunFiles
+from appliance.errors import Refused
+from appliance.model.backup.kept import KeptBackups
+from appliance.model.backup.record import sidecar_text
 from appliance.model.state.journal import Record
 from appliance.model.upkeep.care.items import going
 from appliance.model.upkeep.care.records import (
@@ -20,8 +26,10 @@ from appliance.model.upkeep.care.records import (
     StateSizes,
     record_items,
 )
+from tests.unit.backup.samples import NAME, sidecar
 
 NOW = 1_790_000_000.0
+OTHER = "rack7-20260922T141320Z"
 
 
 def run_id(age_days: float, number: int = 0) -> str:
@@ -92,13 +100,25 @@ def test_facts_are_removed_by_the_name_of_a_node_alone(tmp_path: Path) -> None:
     assert files.sizes().facts == {}
 
 
+def _store(target: str) -> BackupStore:
+    if not target.startswith("/"):
+        raise Refused(f"{target}: no answer")
+    return BackupStore(FolderPlace(Path(target)))
+
+
 def test_releases_of_backups_are_read_beside_them(tmp_path: Path) -> None:
-    assert releases_of_backups("") == (frozenset(), "")
-    assert "is not there" in releases_of_backups(str(tmp_path / "absent"))[1]
-    (tmp_path / "rack-1.backup.json").write_text('{"release": "r1"}')
-    assert releases_of_backups(str(tmp_path)) == (frozenset({"r1"}), "")
-    (tmp_path / "rack-2.backup.json").write_text("half")
-    releases, unknown = releases_of_backups(str(tmp_path))
-    assert releases == {"r1"}
-    assert "rack-2.backup.json is not readable" in unknown
-    assert "is not read from here" in releases_of_backups("sftp://ada@nas/backups")[1]
+    kept = partial(kept_backups, _store)
+    assert "is not there" in kept(str(tmp_path / "absent")).unknown
+    assert kept(str(tmp_path)) == KeptBackups()
+    whole = sidecar(NAME)
+    (tmp_path / f"{NAME}.backup.json").write_text(sidecar_text(whole))
+    assert kept(str(tmp_path)) == KeptBackups(
+        frozenset({whole.about.release}), frozenset({whole.sha256})
+    )
+    (tmp_path / f"{OTHER}.backup").write_bytes(b"interrupted")
+    assert kept(str(tmp_path)).unknown == ""
+    (tmp_path / f"{OTHER}.backup.json").write_text("half")
+    found = kept(str(tmp_path))
+    assert found.releases == {whole.about.release}
+    assert f"{OTHER}: the file beside it" in found.unknown
+    assert "no answer" in kept("sftp://ada@nas/backups").unknown

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from appliance.model.backup.kept import KeptBackups
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
 from appliance.model.upkeep.care.records import KeptRun, StateSizes
@@ -41,6 +43,7 @@ class World(FakeRack):
         self.folders = {one.id: one for one in (RUN, *NEWER)}
         self.etcd = FakeEtcdSpace(self.acts, *map(wasteful, ("cp1", "cp2", "cp3")))
         self.silent: tuple[str, ...] = ()
+        self.backups: dict[str, KeptBackups] = defaultdict(KeptBackups)
         assert PREFIX.endswith(":5000")
 
     def play(self, play: Play, on_task: Any) -> None:
@@ -111,7 +114,7 @@ class World(FakeRack):
 
     def ports(self, etcd: Any = None) -> Care:
         me: Any = self
-        return Care(etcd or self.etcd, me, me, frozenset, lambda: (frozenset(), ""))
+        return Care(etcd or self.etcd, me, me, frozenset, self.backups.__getitem__)
 
     def session(self) -> Any:
         journal = FakeJournal()

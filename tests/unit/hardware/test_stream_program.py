@@ -6,7 +6,10 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +124,46 @@ def test_a_partner_that_sends_too_much_is_cut_off(archive: Path) -> None:
     connecting = begun(archive, "connect", port, most=512 << 20, seconds=3)
     assert ended(serving).reason == "the partner sent more than it was asked to"
     assert ended(connecting).reason
+
+
+@contextmanager
+def dripping(ready: bytes = b"") -> Iterator[socket.socket]:
+    """A connection whose other side sends a byte now and then, and takes what comes."""
+    ours, theirs = socket.socketpair()
+    ended_by_us = threading.Event()
+
+    def drip() -> None:
+        theirs.sendall(ready)
+        while not ended_by_us.wait(0.02):
+            theirs.sendall(b"\1")
+
+    def take() -> None:
+        with suppress(OSError):
+            while theirs.recv(1 << 20):
+                pass
+
+    for act in (drip, take):
+        threading.Thread(target=act, daemon=True).start()
+    with ours, theirs:
+        ours.settimeout(3)
+        yield ours
+        ended_by_us.set()
+
+
+@pytest.mark.parametrize("act", [stream.receive, stream.send])
+def test_a_partner_that_sends_a_byte_now_and_then_is_given_its_time_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(stream, "GRACE_SECONDS", 0.02)
+    told = stream.Order("serve", "127.0.0.1", "127.0.0.1", 1, WORD, 0.05, 4 << 20)
+    began = time.monotonic()
+    with dripping() as connection, pytest.raises(OSError, match="too few bytes in its time"):
+        act(connection, told)
+    assert time.monotonic() - began < 2
+
+
+def test_a_stranger_that_says_its_word_slowly_does_not_keep_the_port() -> None:
+    began = time.monotonic()
+    with dripping() as connection:
+        assert stream._is_partner(connection, WORD, began + 0.1) is False
+    assert time.monotonic() - began < 2

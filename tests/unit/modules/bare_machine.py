@@ -60,6 +60,7 @@ DATA = {name for name in OURS if name.startswith(("srv/", "var/lib/appliance/etc
     "var/lib/appliance/runai/before-2.7/dump.sql",
     "var/lib/appliance/nfs-export.json",
 }
+UNMOUNTS = "var/lib/docker/nuke-graph-directory.sh"
 # Beside data they prove whose the data are.
 EVIDENCE = {"etc/appliance/ca.crt", "var/lib/appliance/packages.json"}
 LAST = {"var/lib/appliance/archive/passports/w1.json", "var/lib/appliance/lock/last"}
@@ -163,21 +164,35 @@ class Machine:
         return 0, "\n".join(rows) + "\n", ""
 
     def _goes(self, argv: list[str]) -> set[str]:
-        names = set(argv[argv.index("purge") + 1 :]) & self.installed
+        (verb,) = {"purge", "remove"} & set(argv)
+        names = set(argv[argv.index(verb) + 1 :]) & self.installed
         names |= {n for n, needs in self.needs.items() if needs & names}
         return names | {n for n, needs in self.needs_one.items() if needs <= names}
+
+    def unmount(self) -> None:
+        """As the script of docker.io does it: by the beginning of a path."""
+        mounts = (self.root / "proc/self/mountinfo").read_text().splitlines(keepends=True)
+        kept = [line for line in mounts if not line.split()[4].startswith("/var/lib/docker")]
+        self.put("proc/self/mountinfo", "".join(kept))
+
+    def _apt(self, argv: list[str]) -> None:
+        gone = self._goes(argv)
+        assert not gone - {*BROUGHT, "nfs-kernel-server"}, "a package of others goes with ours"
+        assert "docker.io" not in gone or "docker.service" not in self.active, "it runs"
+        if "remove" in argv:
+            # The configuration stays, and with Debian's docker.io a script for the purge.
+            self.put(UNMOUNTS)
+            return
+        if "docker.io" in gone and (self.root / UNMOUNTS).exists():
+            self.unmount()
+        self.installed -= gone
 
     def _change(self, argv: list[str], data: str | None) -> tuple[int, str, str]:
         if argv[0] == "rm":
             done = subprocess.run(argv, capture_output=True, text=True, check=False)
             return done.returncode, done.stdout, done.stderr
         if argv[0] == "apt-get":
-            assert not self._goes(argv) - {*BROUGHT, "nfs-kernel-server"}, (
-                "a package of others goes with ours"
-            )
-            gone = self._goes(argv)
-            assert "docker.io" not in gone or "docker.service" not in self.active, "it runs"
-            self.installed -= gone
+            self._apt(argv)
         elif argv[0] == "apt-mark":
             self.held -= set(argv[2:])
         elif argv[0] == "systemctl":
@@ -186,7 +201,9 @@ class Machine:
             os.rmdir(self.root / "sys/class/net/docker0")  # noqa: PTH106
         elif argv[0] == "umount":
             assert argv[-1] == "/run/docker/netns/default"
-            self.put("proc/self/mountinfo", "36 35 98:0 / / rw shared:1 - ext4 none rw\n")
+            mounts = (self.root / "proc/self/mountinfo").read_text().splitlines(keepends=True)
+            kept = [line for line in mounts if " /run/docker/" not in line]
+            self.put("proc/self/mountinfo", "".join(kept))
         else:
             assert "iptables" in self.installed, "its program is purged"
             assert data == REMOVED_RULES

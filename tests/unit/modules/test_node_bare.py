@@ -16,6 +16,7 @@ from tests.unit.modules.bare_machine import (
     EVIDENCE,
     LAST,
     THEIRS,
+    UNMOUNTS,
     Killed,
     Machine,
     strip,
@@ -48,6 +49,20 @@ def test_what_the_product_brought_goes_and_nothing_of_others(
     changed = len(machine.changed)
     strip(bare, machine)
     assert len(machine.changed) == changed
+
+
+def test_a_mount_whose_path_begins_as_dockers_folder_stays(
+    bare: ModuleType, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    mount = "38 36 98:16 / /var/lib/docker-registry rw - ext4 /dev/vdb rw\n"
+    (tmp_path / "var/lib/docker-registry").mkdir()
+    with (tmp_path / "proc/self/mountinfo").open("a") as stream:
+        stream.write(mount)
+    machine.put(UNMOUNTS)
+    strip(bare, machine)
+    assert "docker.io" not in machine.installed
+    assert mount in (tmp_path / "proc/self/mountinfo").read_text()
 
 
 def test_data_and_evidence_go_where_they_are_given_up(bare: ModuleType, tmp_path: Path) -> None:
@@ -176,20 +191,35 @@ brought = load_utils("appliance_brought")
 
 
 def test_only_what_came_with_a_run_and_is_in_the_bundle_was_brought(tmp_path: Path) -> None:
-    record = tmp_path / "packages.json"
-    brought.begin(["libc6", "systemd-timesyncd"], record)
-    brought.begin(["libc6", "half"], record)  # a killed run: what was before stays known
+    record, planned = tmp_path / "packages.json", tmp_path / "planned"
+    planned.write_text("more\n")  # of a run before
+    brought.begin(["libc6", "systemd-timesyncd"], record, planned)
+    planned.write_text("chrony\ndocker.io\n")
+    # A killed run: what was before stays known, and what it was about to install.
+    brought.begin(["libc6", "half"], record, planned)
     brought.end(
-        ["libc6", "chrony", "docker.io", "htop"], {"chrony", "docker.io"}, ["chrony"], record
+        ["libc6", "chrony", "docker.io", "htop", "nfs-common", "more"],
+        {"chrony", "docker.io", "nfs-common", "more"},
+        ["chrony"],
+        record,
+        planned,
     )
     brought.held(["docker.io"], record)
-    brought.end(["more"], {"more"}, [], record)  # nothing was begun
+    brought.end(["more"], {"more"}, [], record, planned)  # nothing was begun
     assert brought.read(record) == {
         "brought": ["chrony", "docker.io"],
         "replaced": ["systemd-timesyncd"],
         "instead": ["chrony"],
         "held": ["docker.io"],
     }
+
+
+def test_a_run_that_was_killed_before_apt_began_brought_nothing(tmp_path: Path) -> None:
+    """A customer installs packages that are in the bundle, too, before the command runs again."""
+    record, planned = tmp_path / "packages.json", tmp_path / "planned"
+    brought.begin(["libc6"], record, planned)
+    brought.end(["libc6", "nfs-common"], {"nfs-common"}, ["nfs-common"], record, planned)
+    assert brought.read(record) == {}
 
 
 def test_the_index_that_apt_read_names_the_bundles_packages(tmp_path: Path) -> None:

@@ -311,6 +311,21 @@ def test_a_removal_that_is_allowed_happens(script: Script) -> None:
     assert script.lines[-1] == "apt-get -q install docker.io=1"
 
 
+def test_what_apt_is_about_to_install_is_written_down_before_it_does(script: Script) -> None:
+    planned = script.folder / packages.PLANNED
+    said = 'echo "Inst docker.io (20 rack [amd64])"; echo "Inst runc:amd64 [1] (2 rack)"'
+    body = f'case "$*" in *-s*) {said};; *"-q install"*) cp {planned} {script.log}; exit 9;; esac'
+    script.program("apt-get", body)
+    assert script.run("install", "docker.io=1").returncode == 9
+    assert script.log.read_text().split() == ["docker.io", "runc"]
+
+
+def test_what_is_refused_is_not_about_to_be_installed(script: Script) -> None:
+    script.program("apt-get", REMOVES)
+    assert script.run("install", "docker.io=1").returncode == 3
+    assert not (script.folder / packages.PLANNED).exists()
+
+
 def test_a_broken_dpkg_stops_everything(script: Script) -> None:
     script.program("dpkg", "echo broken >&2; exit 2")
     done = script.run("install", "a=1")

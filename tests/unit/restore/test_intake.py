@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from appliance.adapters.control_plane.restoring import SshRestoring
 from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.streaming import seconds_for
 from appliance.model.backup.restore_view import NodeView
 from tests import samples
 from tests.unit.modules.loading import load_utils
@@ -45,6 +47,23 @@ def test_a_node_says_which_cluster_it_is_of() -> None:
     assert intake.look()["account_key"] == hashlib.sha256(b"public").hexdigest()
 
 
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("reg.test:5000/kube-apiserver:v1.23.5", "1.23.5"),
+        ("reg.test:5000/kube-apiserver:v1.23.17@sha256:" + "0" * 64, "1.23.17"),
+        ("reg.test:5000/kube-apiserver:latest", ""),
+        ("reg.test:5000/etcd:v1.23.5", ""),
+    ],
+)
+def test_a_node_says_which_api_server_it_starts(image: str, version: str) -> None:
+    assert intake.look()["kubernetes"] == ""
+    (intake.KUBERNETES / "manifests").mkdir()
+    manifest = intake.KUBERNETES / "manifests/kube-apiserver.yaml"
+    manifest.write_text(f"spec:\n  containers:\n  - name: x\n    image: {image}\n")
+    assert intake.look()["kubernetes"] == version
+
+
 def test_each_node_is_asked_for_the_others() -> None:
     asked: dict[str, list[str]] = {}
 
@@ -61,3 +80,21 @@ def test_each_node_is_asked_for_the_others() -> None:
         "cp2": ["look", "198.18.7.11", "198.18.7.13"],
         "cp3": ["look", "198.18.7.11", "198.18.7.12"],
     }
+
+
+def test_a_node_that_takes_a_piece_slowly_is_ended_by_the_size_of_the_piece() -> None:
+    limits: dict[str, float] = {}
+
+    class Nodes:
+        def run_as_root(self, _node: Any, command: str, *, stdin: bytes, timeout: float) -> Answer:
+            limits[shlex.split(command)[3]] = timeout
+            assert len(stdin) in (0, 3)
+            return Answer(0, "{}", "")
+
+    SshRestoring(Nodes(), "python3").bring(  # type: ignore[arg-type]
+        samples.site(1, 1).control_plane,
+        "key",
+        (3, "0" * 64),
+        lambda take: take(io.BytesIO(b"abc")),
+    )
+    assert limits["append"] == seconds_for(3)

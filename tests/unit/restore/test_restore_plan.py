@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,10 @@ from appliance.model.backup.restore import (
     was_compared,
 )
 from appliance.model.backup.restore_inventory import restore_inventory
+from appliance.model.backup.restore_release import Begun
 from appliance.model.backup.restore_view import NodeView, read_view
 from appliance.model.documents.strict_json import Unreadable
+from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
 from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, view
 
@@ -114,6 +117,79 @@ def test_a_file_that_does_not_fit_is_refused(
 ) -> None:
     manifest = replace(MANIFEST, about=replace(ABOUT, **about), **rest)
     assert [one for _, one in refused(plan(manifest=manifest))] == [seen]
+
+
+OLDER, NEWER = "k8s-1.23.5-r1", "k8s-1.23.17-r1"
+MARK = UpgradeMark(NEWER, "2026-03-01T03:00:00+00:00", "ada on laptop", before=OLDER)
+BEGUN = Begun(MARK, "1.23.5")
+
+
+def of(version: str, *names: str) -> dict[str, NodeView]:
+    return {n: replace(v, kubernetes=version) if n in names else v for n, v in ALL.items()}
+
+
+UNMOVED = of("1.23.5", *ALL)
+# Views, the upgrade's note, and what forbids a backup from before the upgrade.
+BEFORE_AN_UPGRADE: dict[str, tuple[dict[str, NodeView], Begun, str]] = {
+    "no control plane has moved": (UNMOVED, BEGUN, ""),
+    "one has moved": (
+        {**UNMOVED, "cp1": replace(UNMOVED["cp1"], kubernetes="1.23.17")},
+        BEGUN,
+        "cp1: Kubernetes 1.23.17, and a backup of the release k8s-1.23.5-r1",
+    ),
+    "one does not tell": (
+        {**UNMOVED, "cp3": ALL["cp3"]},
+        BEGUN,
+        "cp3: Kubernetes of an unknown version",
+    ),
+    "no note": (UNMOVED, Begun(None, "1.23.5"), "a backup of the release k8s-1.23.5-r1"),
+    "it is over": (
+        UNMOVED,
+        Begun(replace(MARK, over=True), "1.23.5"),
+        "a backup of the release k8s-1.23.5-r1",
+    ),
+    "it began from another release": (
+        UNMOVED,
+        Begun(replace(MARK, before="k8s-1.22.1-r1"), "1.23.5"),
+        "a backup of the release k8s-1.23.5-r1",
+    ),
+    "it goes to another release": (
+        UNMOVED,
+        Begun(replace(MARK, release="k8s-1.24.17-r1"), "1.23.5"),
+        "a backup of the release k8s-1.23.5-r1",
+    ),
+    "an earlier version of this tool began it": (
+        UNMOVED,
+        Begun(replace(MARK, before=""), "1.23.5"),
+        "a backup of the release k8s-1.23.5-r1",
+    ),
+    "a release that this tool does not have": (
+        UNMOVED,
+        Begun(MARK),
+        "cp1: Kubernetes 1.23.5, and a backup of the release k8s-1.23.5-r1",
+    ),
+    "the restore had stopped a control plane": (
+        {n: replace(v, marks={KEY: ("stop",)}) for n, v in ALL.items()},
+        BEGUN,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BEFORE_AN_UPGRADE)
+def test_a_backup_from_before_an_upgrade_fits_until_a_control_plane_has_moved(case: str) -> None:
+    views, begun, seen = BEFORE_AN_UPGRADE[case]
+    site = samples.site(3, 1)
+    settings = site.settings.model_copy(update={"appliance_release": NEWER})
+    found = plan_restore(
+        replace(site, settings=settings), MANIFEST, views, RestoreOptions(),
+        tool_version="0.1.0", now=NOW, created=CREATED, begun=begun,
+    )  # fmt: skip
+    told = [f"{node}: {one}" for node, one in refused(found)]
+    assert len(told) == bool(seen)
+    assert all(seen in one for one in told)
+    if not seen:
+        assert any(f"cluster upgrade --to {NEWER}" in line for line in found.lines())
 
 
 def test_a_node_that_is_left_out_is_no_member_and_rejoins() -> None:
@@ -306,3 +382,27 @@ def test_a_node_that_answers_in_another_form_is_not_believed(changes: dict[str, 
     }
     with pytest.raises(Unreadable):
         read_view(document)
+
+
+@pytest.mark.parametrize("size", [3, 100, 101, 253])
+def test_the_word_of_a_survivor_fits_whatever_its_name(size: int) -> None:
+    site = samples.site(3, 1)
+    names = ["c" * (size - 1) + letter for letter in "ab"]
+    keys = set()
+    for name in names:
+        nodes = tuple(replace(n, name=name) if n.name == "cp1" else n for n in site.nodes)
+        alive = view("cp1", member={})
+        views: dict[str, NodeView | str] = {name: alive, "cp2": "off", "cp3": "off"}
+        found = plan_from_survivor(
+            replace(site, nodes=nodes), views, RestoreOptions(survivor=name), NOW[1]
+        )
+        assert found.refusals == ()
+        # As the nodes' own code demands it, and as a resumed run finds it.
+        assert re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}", found.key)
+        keys.add(found.key)
+        begun = {**views, name: replace(alive, marks={found.key: ("stop",)})}
+        again = plan_from_survivor(
+            replace(site, nodes=nodes), begun, RestoreOptions(survivor=name), "20260303T020000Z"
+        )
+        assert (again.key, again.resumes) == (found.key, True)
+    assert len(keys) == 2

@@ -11,12 +11,14 @@ from appliance.model.backup.restore import RestoreOptions
 from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
+from appliance.model.state.upgrade import UpgradeMark
 from appliance.workflows.cluster.restore import (
     RestoreRequest,
     RestoreResult,
     RestoreSources,
     cluster_restore,
 )
+from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeJournal, run
@@ -189,3 +191,25 @@ def test_a_node_that_is_not_ready_afterwards_is_named() -> None:
     rack.before = replace(rack.before, nodes=nodes)
     with pytest.raises(StepNotVerified, match="not Ready: cp3"):
         restore(rack)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_backup_from_before_an_upgrade_is_judged_by_the_note_of_the_upgrade(moved: bool) -> None:
+    rack = lost()
+    version = {"cp1": "1.23.17"} if moved else {}
+    rack.views = {n: view(n, kubernetes=version.get(n, "1.23.5")) for n in rack.views}
+    site, newer = rack.desired.site, "k8s-1.23.17-r1"
+    settings = site.settings.model_copy(update={"appliance_release": newer})
+    request = RestoreRequest(replace(site, settings=settings), run("cluster restore"))
+    session: Session = fake_session(rack)
+    mark = UpgradeMark(newer, "2026-03-01T03:00:00+00:00", "ada", before="k8s-1.23.5-r1")
+    keep_record(session, mark)
+    ports = RestoreSources(
+        FakeRestoring(rack), FakeBackup(), {"k8s-1.23.5-r1": "1.23.5"}.__getitem__
+    )
+    if moved:
+        with pytest.raises(PreflightFailed, match=r"cp1: .*Kubernetes 1\.23\.17"):
+            cluster_restore(request, session, ports, lambda _plan: True)
+        assert rack.done == []
+    else:
+        assert cluster_restore(request, session, ports, lambda _plan: True).done

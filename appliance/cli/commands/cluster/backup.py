@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
@@ -27,9 +28,11 @@ from appliance.cli.screen.terminal import print_line
 from appliance.cli.wired.backups import backup_session, settings_of, store_of, verify
 
 if TYPE_CHECKING:
+    from appliance.adapters.backup.on_nodes import OnNode
     from appliance.cli.app import Application
     from appliance.model.backup.holdings import Held
     from appliance.model.backup.record import About, Missing, Sidecar
+    from appliance.model.site.settings import Site
 
 
 @click.group(cls=Nouns)
@@ -37,10 +40,21 @@ def backup() -> None:
     """Make, check and list backups of the whole appliance."""
 
 
+def _folders(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Folders of this machine; a place elsewhere is typed."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def _files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files of this machine; one in a place elsewhere is typed."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 to_option = click.option(
     "--to",
     metavar="PLACE",
-    help="A folder of this machine. Default: backup: to in site.yml.",
+    help="A folder, sftp://USER@HOST/PATH or s3://BUCKET/PREFIX. Default: backup: to in site.yml.",
+    shell_complete=_folders,
 )
 
 
@@ -100,7 +114,7 @@ def create(
 
 
 @backup.command("verify")
-@click.argument("file", type=Place(dir_okay=False))
+@click.argument("file", shell_complete=_files)
 @click.option(
     "--identity",
     type=Place(exists=True, dir_okay=False),
@@ -111,7 +125,7 @@ def create(
 @output_option
 @click.pass_obj
 def verify_command(
-    app: Application, file: Path, identity: Path | None, site: Path, output: str
+    app: Application, file: str, identity: Path | None, site: Path, output: str
 ) -> None:
     """Check that a backup is whole; with a key, that it can be restored.
 
@@ -156,22 +170,46 @@ def verify_command(
 def list_command(app: Application, to: str | None, site: Path, output: str) -> None:
     """List the backups of a place, the oldest first. Needs no key.
 
-    Tells whole ones from those that were interrupted or damaged, by the file beside each.
+    Tells whole ones from those that were interrupted or damaged, by the file beside each. Where
+    backup: schedule is in site.yml, those on control-plane nodes are listed, too.
 
     Example: appliance cluster backup list --to /mnt/backups
     """
-    found = store_of(app.site(site), to).held()
+    own = app.site(site)
+    found = store_of(own, to).held()
+    there = () if to else _on_nodes(app, own, site)
     if output == "json":
-        print_json({"backups": [_held(one) for one in found]})
+        more = [{**_held(one), "node": place.node} for place in there for one in place.held]
+        print_json({"backups": [*(_held(one) for one in found), *more]})
         return
+    rows = [("", one) for one in found]
+    rows += [(place.node, one) for place in there for one in place.held]
     print_table(
         ("backup", "site", "created", "MB", "state"),
         [
-            (one.id, _of(one, "site"), _created(one), f"{one.size / 1e6:.1f}", _state(one))
-            for one in found
+            (
+                one.id,
+                _of(one, "site"),
+                _created(one),
+                f"{one.size / 1e6:.1f}",
+                f"on {node}: {_state(one)}" if node else _state(one),
+            )
+            for node, one in rows
         ],
         spare=("created",),
     )
+
+
+def _on_nodes(app: Application, own: Site, site: Path) -> Sequence[OnNode]:
+    """What a timer made on nodes, where the site has a schedule; a silent node is named."""
+    if own.settings.backup is None or own.settings.backup.schedule is None:
+        return ()
+    from appliance.adapters.backup.on_nodes import on_nodes
+
+    connected = app.connect(site)
+    found = on_nodes(connected.site, connected.nodes)
+    show_warnings([f"not listed: {place.fault}" for place in found if place.fault])
+    return found
 
 
 @backup.command()

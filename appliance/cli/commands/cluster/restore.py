@@ -54,6 +54,23 @@ if TYPE_CHECKING:
     type=click.Choice(["database"]),
     help="Of a living cluster: Run:ai's databases alone, from FILE.",
 )
+@click.option(
+    "--new-machines",
+    is_flag=True,
+    help="Every machine is lost: write FILE's site where there is none; else make its cluster on "
+    "new machines of the same names and addresses.",
+)
+@click.option(
+    "--bundle",
+    type=Place(file_okay=False),
+    help="With --new-machines: the bundle directory.",
+)
+@click.option(
+    "--accept-host-keys",
+    is_flag=True,
+    help="With --new-machines: show the host keys of the new machines, and save them after you "
+    "confirm.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -67,8 +84,11 @@ def restore(
     without: tuple[str, ...],
     only: str | None,
     site: Path,
+    bundle: Path | None,
     output: str,
     *,
+    new_machines: bool,
+    accept_host_keys: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -93,26 +113,50 @@ def restore(
 
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
+    from appliance.adapters.backup.opened import BackupFile
+    from appliance.cli.commands.cluster.new_machines import (
+        NewMachinesOptions,
+        restore_onto_new_machines,
+    )
     from appliance.cli.commands.cluster.restore_database import DatabaseOptions, restore_database
     from appliance.cli.wired.restore import restore_ports
     from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
 
     _require_one_source(file, identity, survivor, without)
-    if only is not None:
-        if file is None or identity is None or without:
-            raise click.UsageError(f"--only {only} takes FILE and --identity KEY, nothing else")
-        how = DatabaseOptions(
-            file, identity, site, dry_run=dry_run, yes=yes, as_json=output == "json"
+    opened = (file, identity) if file is not None and identity is not None else None
+    if new_machines:
+        if opened is None or without or only:
+            raise click.UsageError("--new-machines takes FILE and --identity KEY, nothing else")
+        restore_onto_new_machines(
+            app,
+            NewMachinesOptions(
+                *opened,
+                site,
+                bundle,
+                accept_host_keys=accept_host_keys,
+                dry_run=dry_run,
+                yes=yes,
+                as_json=output == "json",
+            ),
         )
-        restore_database(app, how)
+        return
+    if bundle is not None or accept_host_keys:
+        raise click.UsageError("--bundle and --accept-host-keys belong to --new-machines")
+    if only is not None:
+        if opened is None or without:
+            raise click.UsageError(f"--only {only} takes FILE and --identity KEY, no --without")
+        as_json = output == "json"
+        typed = DatabaseOptions(*opened, site, dry_run=dry_run, yes=yes, as_json=as_json)
+        restore_database(app, typed)
         return
     connected = app.connect(site)
     _require_control_plane(connected.site, survivor, without)
     options = RestoreOptions(without, survivor or "")
     request = RestoreRequest(connected.site, connected.run(COMMAND), options, dry_run=dry_run)
     with progress(plain=output == "json") as display:
-        session, ports = restore_ports(connected, display, request, file, identity)
+        backup = BackupFile(*opened) if opened else None
+        session, ports = restore_ports(connected, display, request, backup)
         done = cluster_restore(
             request, session, ports, lambda plan: _confirm(connected.site, plan, yes)
         )

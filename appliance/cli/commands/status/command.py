@@ -113,6 +113,10 @@ def _show(found: StatusResult) -> None:
     show_status(site, found.observed, found.look, found.plan, found.desired.manifest)
     show_lost_nodes(found.losses, in_maintenance(site, found.observed))
     show_doubts(found.doubts)
+    for view in found.timers:
+        say(view.sentence(found.now))
+    for finding in found.timer_findings:
+        say(f"{finding.sentence()}; next: {finding.hint}")
     for name, text in removed_sentences(found.removed).items():
         say(f"removed: {name}: {text}")
 
@@ -121,8 +125,13 @@ def _as_json(found: StatusResult, verdict: Verdict) -> dict[str, object]:
     shown = status_as_json(
         found.desired.site, found.observed, found.look, found.plan, found.desired.manifest
     )
+    timers = [
+        {"node": one.node, "timer": one.timer, "last_done": one.last, "told": one.told}
+        for one in found.timers
+    ]
     return {
         **shown,
+        **({"timers": timers} if timers else {}),
         "removed": removed_sentences(found.removed),
         "lost": lost_nodes_as_json(found.losses),
         "doubtful": doubts_as_json(found.doubts),

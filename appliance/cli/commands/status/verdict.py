@@ -11,6 +11,7 @@ from appliance.model.state.nodes.node_state import in_maintenance
 from appliance.model.state.nodes.unreachable import grouped
 
 if TYPE_CHECKING:
+    from appliance.model.state.findings import Finding
     from appliance.workflows.status import StatusResult
 
 Word = Literal["healthy", "faults", "unknown"]
@@ -53,6 +54,7 @@ def verdict_of(found: StatusResult) -> Verdict:
     faults = (
         *faults_of(found.desired.site, found.look, found.plan, found.observed),
         *(f"{doubt.node}: {doubt.text}" for doubt in found.doubts),
+        *(f"{one.node}: {one.seen}" for one in _failed_timers(found)),
     )
     unknown = tuple(one.sentence() for one in found.plan.unknown)
     return Verdict(faults, unknown, _next(found, faults, unknown))
@@ -63,9 +65,16 @@ def _next(found: StatusResult, faults: Sequence[str], unknown: Sequence[str]) ->
     silent = grouped([fault for fault in found.look.faults if fault.node not in planned])
     if silent:
         return silent[0].hint
+    failed = _failed_timers(found)
+    if faults and len(failed) == len(faults):
+        return failed[0].hint
     if faults:
         return "appliance plan"
     return "appliance status" if unknown else ""
+
+
+def _failed_timers(found: StatusResult) -> list[Finding]:
+    return [one for one in found.timer_findings if one.severity == "error"]
 
 
 def _counted(number: int, one: str, many: str) -> str:

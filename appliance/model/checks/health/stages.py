@@ -20,6 +20,7 @@ from appliance.model.checks.health import (
     login,
     names,
     nodes,
+    timers,
 )
 from appliance.model.checks.health.cluster import FITTING
 from appliance.model.checks.health.inputs import (
@@ -44,6 +45,8 @@ Result = engine.Result[HealthInputs, Finding]
 
 # Only of a site that asks for backups.
 BACKUP: Final = HealthCheck("backup", backups.backup, AFTER, "a fresh backup is at hand")
+# Only where there are timers, or should be.
+TIMERS: Final = HealthCheck("timers", timers.timers, AFTER, "timers run, and end well")
 CHECKS: Final[tuple[HealthCheck, ...]] = (
     HealthCheck(
         "cluster_version",
@@ -216,6 +219,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
 def health(inputs: HealthInputs, stage: Stage = "runai") -> tuple[Result, ...]:
     """Run every check of a running cluster, in order; those of Run:ai for stage ``runai`` alone."""
     every = CHECKS if inputs.backup is None else (*CHECKS, BACKUP)
+    every = (*every, TIMERS) if timers.is_asked(inputs) else every
     return tuple(run_all((c for c in every if stage == "runai" or not c.of_runai), inputs))
 
 

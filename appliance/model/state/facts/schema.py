@@ -123,6 +123,33 @@ class Job(Section):
     record: dict[Word, Scalar] | None = None
 
 
+class TimedRun(Section):
+    began: Number | None = None
+    ended: Number | None = None
+    outcome: Word | None = None
+    why: Word | None = None
+    id: Word | None = None
+    size: Count | None = None
+    sha256: Hex | None = None
+    lacking: Count | None = None
+    first_lack: Word | None = None
+    renewed: Word | None = None
+    restarted: Word | None = None
+    kept: Path | None = None
+    copies_end: Word | None = None
+
+
+class Timer(Section):
+    active: Word | None = None
+    age: bool | None = None
+    enabled: bool | None = None
+    failures: Count | None = None
+    last: TimedRun | None = None
+    running: bool | None = None
+    settings: dict[Word, Any] | None = None
+    success: TimedRun | None = None
+
+
 class ApiServer(Section):
     advertise_address: Word | None = None
     change_unfinished: bool | None = None
@@ -351,4 +378,5 @@ class Facts(Section):
     sysctl: dict[Word, Word | None] | None = None
     sysctl_persisted: dict[Word, Word | None] | None = None
     systemd: Systemd | None = None
+    timers: dict[Word, Timer] | None = None
     trust: Trust | None = None

@@ -117,6 +117,7 @@ def horizon(site: Site, release: Release, seen: Seen) -> tuple[Ending, ...]:
         *_issuer(site),
         *_support(release),
         *_licences(site),
+        *_copies(seen.look.node_facts),
     ]
     return tuple(sorted(found, key=_order))
 
@@ -160,7 +161,24 @@ def _kubernetes(name: str, facts: NodeFacts, now: float) -> Iterator[Ending]:
         elif PurePosixPath(path).stem.endswith("ca"):
             yield Ending("authority", name, path, ends, "", _PAGE)
         else:
-            yield Ending("certificate", name, path, ends, "", _RENEW)
+            yield Ending("certificate", name, path, ends, "", _timer_or(facts, _RENEW))
+
+
+def _timer_or(facts: NodeFacts, command: str) -> str:
+    """What helps: a timer that waits does it by itself, and a command does it now."""
+    days = facts.at("timers.certificates.settings.within_days")
+    if facts.at("timers.certificates.active") != "active" or not isinstance(days, int):
+        return command
+    return f"its timer renews it when {days} days are left; now: {command}"
+
+
+def _copies(node_facts: Mapping[str, NodeFacts]) -> Iterator[Ending]:
+    """A timer renews admin.conf on its node; copies that operators have are the one before."""
+    for name, facts in node_facts.items():
+        ends = _moment(facts.at("timers.certificates.success.copies_end"))
+        if ends is not None:
+            what = "copies of admin.conf from before its timer renewed it"
+            yield Ending("certificate", name, what, ends, "", "appliance kubeconfig")
 
 
 def _served(seen: Seen) -> Iterator[Ending]:

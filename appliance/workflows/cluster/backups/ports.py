@@ -51,7 +51,11 @@ class Store(Protocol):
     def new(
         self, backup: str, recipients: Sequence[str], moment: float
     ) -> AbstractContextManager[Writer]:
-        """Write a backup; it gets its name when the block ends without an error."""
+        """Write a backup; it gets its name when the block ends without an error.
+
+        Raises:
+            NotHealthy: the place holds something else than was written.
+        """
 
     def fingerprints(self, recipients: Sequence[str]) -> tuple[str, ...]:
         """The fingerprints of public keys."""
@@ -61,6 +65,13 @@ class Store(Protocol):
 
         Raises:
             NotHealthy: it is not what was written.
+        """
+
+    def beside(self, backup: str) -> Sidecar:
+        """What the file beside a backup says.
+
+        Raises:
+            NotHealthy: there is none, or it cannot be read.
         """
 
     def remove(self, backup: str, site: str) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError
+from appliance.model.backup.kept import absence
 from appliance.model.plan.under_upgrade import under_way
 from appliance.model.state.cluster.cluster import Cluster, ClusterState
 from appliance.model.upkeep.care.items import Area, Item
 from appliance.model.upkeep.care.records import Known, record_items
 from appliance.model.upkeep.care.supply import Needs, Verdict, image_items, judge, supply_items
+from appliance.workflows.cluster.backup import noted_backups
 from appliance.workflows.cluster.backups.freshness import newest_backup
 from appliance.workflows.cluster.cleaning.etcd import look_at_etcd
 from appliance.workflows.session.survey import observe
@@ -120,7 +123,7 @@ def _backups(desired: Desired, session: Session) -> tuple[frozenset[str], str]:
 
     A place that is not mounted looks like one without backups.
     """
-    named, unread = session.care.backup_releases()
+    named, unread = _in_places(desired, session)
     newest = newest_backup(desired.site, session)
     if newest is None or newest.sidecar is None:
         return named, unread or (newest.unread if newest else "")
@@ -131,6 +134,23 @@ def _backups(desired: Desired, session: Session) -> tuple[frozenset[str], str]:
             "those that are there are unknown"
         )
     return named | {about.release}, unread
+
+
+def _in_places(desired: Desired, session: Session) -> tuple[frozenset[str], str]:
+    """The same of the site's place, and of each to which a backup went by the journal."""
+    wanted, noted = desired.site.settings.backup, noted_backups(session.journal)
+    places = list(noted)
+    if wanted is not None:
+        # As the journal names a folder; an address stays as it is.
+        is_folder = wanted.to.startswith("/")
+        places.insert(0, str(PurePosixPath(wanted.to)) if is_folder else wanted.to)
+    releases: frozenset[str] = frozenset()
+    unread = ""
+    for place in dict.fromkeys(places):
+        kept = session.care.backups(place)
+        releases |= kept.releases
+        unread = unread or kept.unknown or absence(place, kept, noted.get(place, {}))
+    return releases, unread
 
 
 def _records(desired: Desired, session: Session, cluster: ClusterState | None) -> list[Item]:

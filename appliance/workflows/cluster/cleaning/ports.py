@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from appliance.model.backup.kept import KeptBackups
     from appliance.model.site.settings import Node
     from appliance.model.upkeep.care.etcd import MemberSpace
     from appliance.model.upkeep.care.records import KeptRun, StateSizes
@@ -95,11 +96,11 @@ class Care:
 
     Attributes:
         pod_images: the images that pods and their templates name.
-        backup_releases: the releases that kept backups name, and why not all of them are known.
+        backups: what a place holds of backups.
     """
 
     etcd: EtcdSpace
     supply: SupplyReader
     runs: RunFolders
     pod_images: Callable[[], frozenset[str]]
-    backup_releases: Callable[[], tuple[frozenset[str], str]]
+    backups: Callable[[str], KeptBackups]

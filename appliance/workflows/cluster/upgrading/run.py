@@ -19,7 +19,7 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_RUNTIME, KUBERNETES_UPGRADE
 from appliance.model.state.nodes.maintenance import timestamp
 from appliance.model.state.observed import Observed
-from appliance.model.state.upgrade import ANNOTATION, REASON, UpgradeMark, mark_of
+from appliance.model.state.upgrade import ANNOTATION, REASON, UpgradeMark, mark_of, with_snapshot
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.inventory import upgrade_inventory
 from appliance.model.upgrade.moves.runtime import with_runtimes
@@ -201,15 +201,14 @@ class UpgradeRun:
         request, old, last = self._request, self._goes_on, self._mark
         # A node that was left out at its end is the rest of the same upgrade.
         since = last.since if last and last.release == request.options.to else ""
-        release = snapshot.partition(" ")[0]
-        kept = [one for one in (old.snapshots if old else ()) if one.partition(" ")[0] != release]
         self._mark = UpgradeMark(
             release=request.options.to,
             since=since or timestamp(self._session.clock.now()),
             by=old.by if old else f"{request.run.operator} on {request.run.host}",
             without=tuple(request.options.without),
             accepted=tuple(sorted(self._accepted)),
-            snapshots=(*kept, *filter(None, (snapshot,))),
+            snapshots=with_snapshot(old.snapshots if old else (), snapshot),
+            before=old.before if old else self._site.settings.appliance_release,
         )
         self._annotate(self._mark)
 

@@ -1,0 +1,99 @@
+"""The place for backups that a text names: a folder, an SSH server, or a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from appliance.adapters.backup.places import FolderPlace, Place
+from appliance.adapters.backup.store import BackupStore
+from appliance.errors import NotHealthy, Refused
+from appliance.model.backup.names import SUFFIX, is_backup_id
+from appliance.model.site.recovery.backup_targets import (
+    S3,
+    SFTP,
+    FolderTarget,
+    NoTarget,
+    SftpTarget,
+    backup_target,
+)
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Site
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a site has to reach places elsewhere.
+
+    Attributes:
+        known_hosts: the host keys that the operator confirmed.
+        private_key: path of the site's SSH key; None: the SSH agent's.
+        secret: reads a secret of the vault by its name; None if it has none.
+    """
+
+    known_hosts: Path
+    private_key: str | None
+    secret: Callable[[str], str | None]
+
+
+def access_of(site: Site, secret: Callable[[str], str | None]) -> Access:
+    """What a site has; the vault is not opened before it is needed."""
+    return Access(site.known_hosts, site.settings.ssh.private_key, secret)
+
+
+def place_at(text: str, access: Access) -> Place:
+    """The place that a text names; nothing is connected to.
+
+    Raises:
+        Refused: it names none, or the folder is not there.
+    """
+    try:
+        target = backup_target(text)
+    except NoTarget as error:
+        raise Refused(error.problem, hint=error.remedy) from error
+    if isinstance(target, FolderTarget):
+        return FolderPlace(Path(target.path))
+    if isinstance(target, SftpTarget):
+        from appliance.adapters.backup.sftp_place import SftpPlace
+
+        return SftpPlace(target, access.known_hosts, access.private_key)
+    raise Refused(f"{target.told}: this version keeps backups in folders and by SFTP only")
+
+
+def store_at(text: str, access: Access) -> BackupStore:
+    """The backups of a place, by its name in site.yml or after ``--to``.
+
+    Raises:
+        Refused: it names none, or the folder is not there.
+    """
+    return BackupStore(place_at(text, access))
+
+
+def is_remote(text: str) -> bool:
+    """Whether a text names a place on another machine."""
+    return text.startswith((SFTP, S3))
+
+
+def backup_at(text: str, access: Access) -> tuple[BackupStore, str]:
+    """The place and the name of a backup, by its file here or in a place elsewhere.
+
+    Raises:
+        Refused: no backup has such a name, or it is in no place for backups.
+        NotHealthy: it is not there.
+    """
+    folder, _, file = text.rpartition("/")
+    name = file.removesuffix(SUFFIX)
+    if name == file or not is_backup_id(name):
+        raise Refused(
+            f"{file[:100]!r} is no name of a backup",
+            hint="it ends with .backup; see them: appliance cluster backup list",
+        )
+    if is_remote(text):
+        return store_at(folder, access), name
+    path = Path(text)
+    if not path.is_file():
+        raise NotHealthy(f"{path} is not there", hint="see them: appliance cluster backup list")
+    return BackupStore(FolderPlace(path.parent)), name

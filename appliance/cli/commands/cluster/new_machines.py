@@ -1,0 +1,250 @@
+"""``cluster restore --new-machines``: first the site's directory, then its cluster."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from appliance.cli.screen.confirm import about_site, confirmed
+from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.progress import progress
+from appliance.cli.screen.render import print_json
+from appliance.cli.screen.terminal import print_line
+from appliance.errors import Refused
+
+if TYPE_CHECKING:
+    from appliance.adapters.backup.opened import BackupFile
+    from appliance.adapters.site.files import SiteCheck
+    from appliance.cli.app import Application
+    from appliance.cli.site_session import SiteSession
+    from appliance.model.backup.new_machines import NewMachinesPlan
+    from appliance.model.backup.site_parts import SiteParts
+    from appliance.workflows.cluster.restoring.new_machines import NewMachinesResult
+
+FEW: Final = 10
+
+
+@dataclass(frozen=True)
+class NewMachinesOptions:
+    """What was typed.
+
+    Attributes:
+        file: the backup.
+        identity: the key that opens it.
+        site: the directory, which may not be there yet.
+    """
+
+    file: Path
+    identity: Path
+    site: Path
+    bundle: Path | None = None
+    accept_host_keys: bool = False
+    dry_run: bool = False
+    yes: bool = False
+    as_json: bool = False
+
+
+def restore_onto_new_machines(app: Application, options: NewMachinesOptions) -> None:
+    """Write the site where there is none; else make its cluster again.
+
+    Raises:
+        Refused: the file is no backup, or something is in the way; nothing was changed.
+        NotHealthy: the backup was interrupted, changed or cut, or the key does not open it.
+        what the workflow raises.
+    """
+    from appliance.adapters.backup.opened import BackupFile
+    from appliance.adapters.backup.site_copy import is_vacant
+
+    backup = BackupFile(options.file, options.identity)
+    if is_vacant(options.site):
+        _write_site(backup, options)
+        return
+    _bring_back(app, backup, options)
+
+
+def _write_site(backup: BackupFile, options: NewMachinesOptions) -> None:
+    from appliance.adapters.backup.site_copy import write_site
+    from appliance.model.backup.site_parts import OLD_KEYS, site_parts
+
+    found = site_parts(backup.manifest)
+    _require_site(backup.manifest.about.id, found)
+    if options.dry_run:
+        _told(backup, found, options, None)
+        return
+    check = write_site(backup, found.files, options.site)
+    _told(backup, found, options, check)
+    if options.as_json:
+        return
+    old_keys = options.site / OLD_KEYS
+    if old_keys.exists():
+        print_line(
+            f"host keys of the lost machines are in {old_keys}; nothing trusts them. Compare the "
+            "new ones with the machines' consoles when they are shown"
+        )
+    print_line(
+        f"sha256 of the backup: {backup.sha256}: compare it with what its maker noted; whoever has "
+        "its public keys may have made it"
+    )
+    faults = len(check.faults)
+    site = shlex.quote(str(options.site))
+    if faults:
+        print_line(f"the site has {faults} fault{'s' if faults != 1 else ''} on this machine")
+        say(f"next: appliance site check --site {site}")
+    say(
+        "next: the password of the vault is not in the backup: write it to "
+        f"{options.site / '.appliance/vault-password'} (0600)"
+    )
+    say(
+        f"next, once the new machines answer: appliance cluster restore {_quoted(options.file)} "
+        f"--identity {_quoted(options.identity)} --new-machines --accept-host-keys "
+        f"--bundle DIR --site {site}"
+    )
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
+
+
+def _require_site(backup: str, found: SiteParts) -> None:
+    listed = "take another one: appliance cluster backup list"
+    if found.missing:
+        raise Refused(
+            f"{backup} holds no whole site: {', '.join(found.missing)} missing; no file was "
+            "changed",
+            hint=listed,
+        )
+    if found.too_large:
+        raise Refused(
+            f"{backup} holds more files than any site has; no file was changed", hint=listed
+        )
+
+
+def _told(
+    backup: BackupFile, found: SiteParts, options: NewMachinesOptions, check: SiteCheck | None
+) -> None:
+    files = sorted(found.files.values())
+    if options.as_json:
+        print_json(
+            {
+                "site": str(options.site),
+                "backup": backup.manifest.about.id,
+                "sha256": backup.sha256,
+                "files": files,
+                "left_out": list(found.left_out),
+                "faults": [str(fault) for fault in check.faults] if check else [],
+                "written": check is not None,
+            }
+        )
+        return
+    word = "wrote" if check else "would write"
+    print_line(f"{word} the site {backup.manifest.about.site}, {len(files)} files: {options.site}")
+    for name in found.left_out[:FEW]:
+        print_line(f"not written: {name}: no site has such a file; take it out by hand")
+    if len(found.left_out) > FEW:
+        print_line(f"not written: {len(found.left_out) - FEW} more")
+
+
+def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOptions) -> None:
+    from appliance.adapters.control_plane.new_machines import SshNewMachines
+    from appliance.cli.commands.site.host_keys import accept
+    from appliance.cli.wired.new_machines import NewMachineStages
+    from appliance.workflows.cluster.restore import COMMAND, RestoreRequest
+    from appliance.workflows.cluster.restoring.new_machines import (
+        NewMachinesPorts,
+        restore_new_machines,
+    )
+
+    def connect() -> SiteSession:
+        return app.connect(options.site, options.bundle, reads_vendor_bundle=True, new_cluster=True)
+
+    first = connect()
+    if options.accept_host_keys:
+        trust = first.nodes.trust if options.dry_run else None
+        accept(first.site, assume_yes=options.yes, trust=trust)
+    run = first.run(COMMAND)
+    request = RestoreRequest(first.site, run, dry_run=options.dry_run)
+    with progress(plain=options.as_json) as display:
+        # Keys that are trusted for a dry run only are known to that connection.
+        again = (lambda: first) if options.dry_run else connect
+        ports = NewMachinesPorts(
+            SshNewMachines(first.nodes, first.site.settings.ssh.python),
+            backup,
+            NewMachineStages(again, display, backup, run),
+        )
+        done = restore_new_machines(
+            request, ports, first.opened(lambda plan: _confirm(first, plan, options))
+        )
+    if options.as_json:
+        print_json(as_json(done))
+    elif options.dry_run:
+        _show(done.plan, err=False)
+    else:
+        _tell(done, options)
+
+
+def _confirm(connected: SiteSession, plan: NewMachinesPlan, options: NewMachinesOptions) -> bool:
+    about = about_site(connected.site)
+    return confirmed(options.yes, about, lambda: _show(plan, err=True))
+
+
+def _show(plan: NewMachinesPlan, *, err: bool) -> None:
+    for refusal in plan.refusals:
+        print_line(f"refused: {refusal.sentence()}", err=err)
+        say_hint(refusal.hint, err=err)
+    for line in plan.lines():
+        print_line(line, err=err)
+
+
+def _tell(done: NewMachinesResult, options: NewMachinesOptions) -> None:
+    plan, compared = done.plan, done.compared
+    print_line(f"verified: the cluster of the backup runs on {', '.join(plan.members)}")
+    print_line(f"recovery point: {plan.recovery}")
+    print_line(f"recovery time: {done.took_seconds:.0f} s")
+    if done.restored is not None and done.restored.compared:
+        keys = done.restored.plan.content["keys"]
+        print_line(f"compared: all {keys} keys of etcd were those of the backup")
+    for name in done.restored.gone if done.restored else ():
+        print_line(f"not Ready, or not of the site: {name}")
+    if compared is not None:
+        print_line(f"kinds with the same objects: {len(compared.same)}")
+        for kind, (was, has) in compared.differ.items():
+            print_line(f"changed since: {kind}: {was} in the backup, {has} now")
+        print_line(f"not carried: {', '.join(compared.not_carried)}")
+    for volume in done.volumes:
+        print_line(f"its data is not there: {volume.claim or 'a volume'}: {volume.place}")
+    site = shlex.quote(str(options.site))
+    say(f"next: appliance install --site {site}")
+    for line in plan.left:
+        say(f"then: {line}")
+
+
+def as_json(done: NewMachinesResult) -> dict[str, Any]:
+    """What ``-o json`` prints of a plan or of a finished run."""
+    from appliance.cli.commands.cluster.restore import restore_as_json
+
+    plan, compared = done.plan, done.compared
+    told: Mapping[str, tuple[int, int]] = compared.differ if compared else {}
+    return {
+        "claim": plan.key,
+        "stage": plan.stage,
+        "members": list(plan.members),
+        "leader": plan.leader,
+        "steps": list(plan.steps),
+        "recovery_point": plan.recovery,
+        "left": list(plan.left),
+        "refusals": [
+            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
+            | {"hint": r.hint}
+            for r in plan.refusals
+        ],
+        "restored": restore_as_json(done.restored) if done.restored else None,
+        "same_kinds": list(compared.same) if compared else None,
+        "changed_kinds": {kind: {"was": was, "now": now} for kind, (was, now) in told.items()},
+        "not_carried": list(compared.not_carried) if compared else [],
+        "volumes": [{"claim": one.claim, "place": one.place} for one in done.volumes],
+        "took_seconds": round(done.took_seconds, 1),
+        "done": done.done,
+    }

@@ -1,0 +1,205 @@
+"""Whether the timers of the control plane run, and how their last runs ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from appliance.model.checks.engine import Skipped
+from appliance.model.checks.health.inputs import Answers, HealthInputs
+from appliance.model.components.timers.wanted import (
+    BACKUP,
+    NAMES,
+    carrier,
+    lacks_age,
+    settings_on,
+)
+from appliance.model.components.timers.wanted import nodes as nodes_of
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.findings import Finding, Severity
+from appliance.model.state.observed import Observed
+
+NAME: Final = "timers"
+HOUR: Final = 3600.0
+# A run waits for a node that is off, or for a command that is at work.
+GRACE_HOURS: Final = 3.0
+_EXPECTED: Final = "runs that end well"
+
+
+@dataclass(frozen=True)
+class TimerView:
+    """What is known of one timer of one node.
+
+    Attributes:
+        node: its name.
+        timer: backup or certificates.
+        last: when its last run that was done ended, UTC epoch seconds; None: none was.
+        told: of that run, in words; empty without one.
+    """
+
+    node: str
+    timer: str
+    last: float | None = None
+    told: str = ""
+
+    def sentence(self, now: float) -> str:
+        """The state of the timer in one line."""
+        if self.last is None:
+            return f"{self.node}: timer {self.timer}: no run was done yet"
+        hours = max(now - self.last, 0.0) / HOUR
+        moment = datetime.fromtimestamp(self.last, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        more = f": {self.told}" if self.told else ""
+        return f"{self.node}: timer {self.timer}: last done {moment}, {hours:.0f} h ago{more}"
+
+
+def views(desired: Desired, observed: Observed) -> tuple[TimerView, ...]:
+    """Every timer of ours that was seen on the control plane."""
+    found = []
+    for node in desired.site.control_plane:
+        facts = observed.node_facts.get(node.name)
+        for name in NAMES if facts is not None else ():
+            seen = _seen(facts, name)
+            if seen:
+                success = seen.get("success") or {}
+                ended = success.get("ended")
+                last = float(ended) if isinstance(ended, int | float) else None
+                found.append(TimerView(node.name, name, last, _told(name, success)))
+    return tuple(found)
+
+
+def _seen(facts: NodeFacts | None, name: str) -> Mapping[str, Any]:
+    return (facts.at(f"timers.{name}") if facts is not None else None) or {}
+
+
+def _told(name: str, run: Mapping[str, Any]) -> str:
+    if name == BACKUP and run.get("id"):
+        return f"{run['id']}, {float(run.get('size') or 0) / 1e6:.0f} MB"
+    return f"renewed {run['renewed']}" if run.get("renewed") else ""
+
+
+def findings(desired: Desired, observed: Observed, now: float) -> Iterator[Finding]:
+    """What is wrong with the timers of a site, node by node."""
+    yield from _without_age(desired)
+    for node in desired.site.control_plane:
+        facts = observed.node_facts.get(node.name)
+        if facts is None:
+            continue
+        for name, wanted in settings_on(node, desired).items():
+            seen = _seen(facts, name)
+            if wanted is None:
+                yield from _stray(desired.site, node, name, seen)
+            elif seen:
+                yield from _judged(desired.site, node, name, seen, now)
+            elif not (name == BACKUP and lacks_age(desired)):
+                yield Finding(
+                    node.name,
+                    NAME,
+                    "warning",
+                    f"no timer {name}",
+                    "the timer that site.yml asks for",
+                    "appliance install --only timers",
+                )
+
+
+def _without_age(desired: Desired) -> Iterator[Finding]:
+    chosen = carrier(desired.site)
+    if chosen is None or not lacks_age(desired):
+        return
+    yield Finding(
+        chosen.name,
+        NAME,
+        "warning",
+        "a bundle without the program age, so no node can encrypt a backup",
+        "a bundle with it, for backup: schedule",
+        "build it again: appliance bundle build; then: appliance install --bundle DIR; until then: "
+        "appliance cluster backup create",
+        of_site=True,
+    )
+
+
+def _stray(site: Site, node: Node, name: str, seen: Mapping[str, Any]) -> Iterator[Finding]:
+    if not seen:
+        return
+    cure = "appliance install --only timers"
+    if not nodes_of(site):
+        section = "backup: schedule" if name == BACKUP else "kubernetes: renew_certificates"
+        cure = f"write enabled: false below {section} in site.yml; then: {cure}"
+    yield Finding(
+        node.name,
+        NAME,
+        "warning",
+        f"a timer {name} that site.yml does not ask for here",
+        "no timers but those of site.yml",
+        cure,
+    )
+
+
+def _judged(
+    site: Site, node: Node, name: str, seen: Mapping[str, Any], now: float
+) -> Iterator[Finding]:
+    last, success = seen.get("last") or {}, seen.get("success") or {}
+    more = f"appliance node logs {node.name} --unit appliance-timed-{name}"
+
+    def finding(severity: Severity, what: str, hint: str = more) -> Finding:
+        return Finding(node.name, NAME, severity, what, _EXPECTED, hint)
+
+    outcome = last.get("outcome")
+    if not seen.get("enabled") or seen.get("active") != "active":
+        yield finding("error", f"the timer {name}, which does not wait for its time", _install())
+    if outcome == "failed":
+        count = seen.get("failures") or 1
+        times = f", {count} times in a row" if count > 1 else ""
+        yield finding(
+            "error",
+            f"the timer {name}: its run of {_when(last)} failed{times}: {last.get('why')}",
+        )
+    elif outcome == "began" and not seen.get("running"):
+        yield finding("error", f"the timer {name}: its run of {_when(last)} was killed")
+    if name == BACKUP:
+        yield from _late(site, seen, now, finding)
+        if success.get("lacking"):
+            what = f"the timer {name}: its backup lacks {success.get('first_lack')}"
+            yield finding("warning", what)
+
+
+def _install() -> str:
+    return "appliance install --only timers"
+
+
+def _late(site: Site, seen: Mapping[str, Any], now: float, finding: Any) -> Iterator[Finding]:
+    """A node that is off, and runs that give way, leave no failure behind."""
+    schedule = site.settings.backup.schedule if site.settings.backup else None
+    last, ended = seen.get("last") or {}, (seen.get("success") or {}).get("ended")
+    if schedule is None or not isinstance(ended, int | float):
+        return
+    hours = (now - ended) / HOUR
+    if hours > 2 * schedule.hours + GRACE_HOURS:
+        why = f"; the last one was skipped: {last.get('why')}" if last.get("why") else ""
+        yield finding("error", f"the timer backup: no run was done for {hours:.0f} hours{why}")
+
+
+def _when(run: Mapping[str, Any]) -> str:
+    began = run.get("began")
+    if not isinstance(began, int | float):
+        return "an unknown time"
+    return datetime.fromtimestamp(began, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def timers(inputs: HealthInputs) -> Answers:
+    """Timers of the control plane wait for their time, and their last runs ended well."""
+    seen = views(inputs.desired, inputs.observed)
+    if inputs.clock is None or not (seen or nodes_of(inputs.site)):
+        yield Skipped("the site asks for no timers")
+        return
+    yield from findings(inputs.desired, inputs.observed, inputs.clock)
+    for view in seen:
+        yield view.sentence(inputs.clock)
+
+
+def is_asked(inputs: HealthInputs) -> bool:
+    """Whether there is anything to judge: a site without timers shows no such check."""
+    return bool(nodes_of(inputs.site) or views(inputs.desired, inputs.observed))

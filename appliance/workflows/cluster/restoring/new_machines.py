@@ -1,0 +1,268 @@
+"""A cluster of a backup on machines that are all new: claimed, installed, restored, told apart.
+
+It is a composition: the install makes a cluster with the backup's own CAs, and the restore puts
+etcd's content over it. How far it came is read from the machines, so the same command goes on
+after a kill. What must not be here: what these commands do.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Final
+
+from appliance.errors import NotHealthy, StepNotVerified
+from appliance.model.backup.names import DIGEST, id_moment
+from appliance.model.backup.new_machines import (
+    CLAIM,
+    KNOWN,
+    MADE,
+    MOST_AUTHORITY_BYTES,
+    Machine,
+    NewMachinesPlan,
+    claim_of,
+    plan_new_machines,
+)
+from appliance.model.backup.not_carried import (
+    MOST_BYTES,
+    Comparison,
+    VolumeData,
+    compare,
+    read_digest,
+)
+from appliance.model.backup.restore import recovery_words
+from appliance.model.state.cluster.cluster import SERIAL_ANNOTATION, Cluster, ClusterNode
+from appliance.model.state.facts.identity import (
+    BOARD_ANNOTATION,
+    CHASSIS_ANNOTATION,
+    MACS_ANNOTATION,
+    UUID_ANNOTATION,
+    MachineIdentity,
+    identity_of,
+)
+from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
+from appliance.workflows.session.recording import AGAIN, Recorder, begun
+from appliance.workflows.session.survey import refuse
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node
+    from appliance.workflows.cluster.restore import RestoreRequest, RestoreResult
+    from appliance.workflows.cluster.restoring.ports import NewMachines, OpenedBackup, Stages
+    from appliance.workflows.session.session import Session
+
+COMMAND: Final = "cluster restore"
+CLAIMED, GIVEN = f"{COMMAND}: claim", f"{COMMAND}: authorities"
+FORGOTTEN, TOLD = f"{COMMAND}: pod ranges", f"{COMMAND}: identities"
+# Before the cluster is made, machines have to be as far as kubeadm finds them in an install.
+BEFORE, UNTIL = "registry", "workers"
+_OWN: Final = (
+    SERIAL_ANNOTATION,
+    UUID_ANNOTATION,
+    BOARD_ANNOTATION,
+    CHASSIS_ANNOTATION,
+    MACS_ANNOTATION,
+)
+
+
+@dataclass(frozen=True)
+class NewMachinesPorts:
+    """What a restore onto new machines needs.
+
+    Attributes:
+        machines: all members of the site.
+        backup: the one that is restored.
+        stages: the commands of which it is made.
+    """
+
+    machines: NewMachines
+    backup: OpenedBackup
+    stages: Stages
+
+
+@dataclass(frozen=True)
+class NewMachinesResult:
+    """How it ended.
+
+    Attributes:
+        plan: what was planned.
+        restored: how the restore of etcd ended; None: an earlier run did it.
+        compared: the objects of the backup and of the cluster; None: not to be had.
+        volumes: whose data is not there.
+        took_seconds: of this run.
+    """
+
+    plan: NewMachinesPlan
+    restored: RestoreResult | None = None
+    compared: Comparison | None = None
+    volumes: Sequence[VolumeData] = field(default_factory=tuple)
+    took_seconds: float = 0.0
+    done: bool = False
+
+
+def restore_new_machines(
+    request: RestoreRequest, ports: NewMachinesPorts, confirm: Callable[[NewMachinesPlan], bool]
+) -> NewMachinesResult:
+    """Refuse, or make the cluster of the backup on new machines.
+
+    Raises:
+        PreflightFailed: a machine is not new, the file does not fit, or the install is refused;
+            nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        NodeUnreachable: a machine does not answer; nothing was changed.
+        what an install and a restore of etcd raise; the same command goes on.
+    """
+    session = ports.stages.session()
+    plan = _planned(request, session, ports)
+    if request.dry_run:
+        return NewMachinesResult(plan)
+    refuse(plan.refusals)
+    require_confirmed(confirm(plan))
+    return _Run(request, ports, plan).carry_out()
+
+
+def _planned(request: RestoreRequest, session: Session, ports: NewMachinesPorts) -> NewMachinesPlan:
+    site, manifest = request.site, ports.backup.manifest
+    about = manifest.about
+    machines = ports.machines.look(site.cluster_members, claim_of(about.id))
+    now = session.clock.now()
+    return plan_new_machines(
+        site,
+        manifest,
+        machines,
+        ports.stages.forecast(),
+        tool_version=request.run.tool_version,
+        recovery=recovery_words(about.created, now - (id_moment(about.id) or now)),
+    )
+
+
+class _Run:
+    """One run, after everything that could refuse it."""
+
+    def __init__(
+        self, request: RestoreRequest, ports: NewMachinesPorts, plan: NewMachinesPlan
+    ) -> None:
+        self._request, self._ports, self._plan = request, ports, plan
+        self._members = request.site.cluster_members
+        self._why = (f"the backup {ports.backup.manifest.about.id}: {plan.recovery}",)
+
+    def carry_out(self) -> NewMachinesResult:
+        clock = self._ports.stages.session().clock
+        began, plan, stages = clock.monotonic(), self._plan, self._ports.stages
+        if plan.stage in ("bare", "claimed"):
+            self._claim()
+            with begun():
+                self._make()
+        with begun():
+            over = self._claim_is_over()
+            restored = stages.restore(plan.key, only_resumed=over)
+        self._tell_identities()
+        return NewMachinesResult(
+            plan,
+            restored,
+            self._compared(),
+            stages.volumes(),
+            took_seconds=clock.monotonic() - began,
+            done=True,
+        )
+
+    def _claim(self) -> None:
+        """Claim every machine under the lock, if all is as it was shown."""
+        session = self._ports.stages.session()
+        with session.lock:
+            now = _planned(self._request, session, self._ports)
+            refuse(now.refusals)
+            shown = replace(self._plan, recovery=""), replace(now, recovery="")
+            require_as_shown(*shown, "the machines have changed since this was shown")
+            recorder = Recorder(self._request.run, session)
+            with recorder.run_step(CLAIMED, self._plan.members, self._why):
+                self._ports.machines.act(self._members, self._plan.key, CLAIM)
+
+    def _make(self) -> None:
+        """Make a cluster with the authorities of the backup."""
+        stages, plan, machines = self._ports.stages, self._plan, self._ports.machines
+        leader = self._request.site.node(plan.leader)
+        stages.install(BEFORE)
+        session = stages.session()
+        with session.lock:
+            recorder = Recorder(self._request.run, session)
+            with recorder.run_step(GIVEN, (leader.name,), self._why):
+                machines.give_authorities(leader, plan.key, self._contents())
+        stages.install(UNTIL)
+        session = stages.session()
+        with session.lock:
+            recorder = Recorder(self._request.run, session)
+            why = ("the backup has other ranges of pods",)
+            with recorder.run_step(FORGOTTEN, plan.members, why):
+                self._require_authorities(leader)
+                machines.act(self._members, plan.key, MADE)
+
+    def _contents(self) -> dict[str, bytes]:
+        wanted = {part: name for name, part in self._plan.authorities.items()}
+        return {name: self._read(part, MOST_AUTHORITY_BYTES) for part, name in wanted.items()}
+
+    def _read(self, part: str, most_bytes: int) -> bytes:
+        found = io.BytesIO()
+
+        def take(stream: IO[bytes]) -> None:
+            while (piece := stream.read(1 << 16)) and found.tell() <= most_bytes:
+                found.write(piece)
+
+        self._ports.backup.read(part, take)
+        return found.getvalue()
+
+    def _require_authorities(self, leader: Node) -> None:
+        """What kubeadm used are the authorities of the backup, and none that it made itself."""
+        manifest = self._ports.backup.manifest
+        seen = self._ports.machines.look([leader], self._plan.key)[leader.name]
+        for name, part_name in self._plan.authorities.items():
+            part = manifest.part(part_name)
+            has = seen.authorities.get(name) if isinstance(seen, Machine) else None
+            if part is None or has != part.sha256:
+                raise StepNotVerified(
+                    f"{leader.name} has another /etc/kubernetes/pki/{name} than the backup",
+                    hint=f"wipe the machines, then {AGAIN}",
+                )
+
+    def _claim_is_over(self) -> bool:
+        """Whether a restore of etcd ended on every control-plane node: it ends their claims."""
+        nodes = self._request.site.control_plane
+        seen = self._ports.machines.look(nodes, self._plan.key)
+        return all(isinstance(one, Machine) and "end" in one.acts for one in seen.values())
+
+    def _tell_identities(self) -> None:
+        """Write into each Node object which machine it is now; etcd brought the lost ones back."""
+        session = self._ports.stages.session()
+        with session.lock:
+            recorder = Recorder(self._request.run, session)
+            with recorder.run_step(TOLD, self._plan.members, self._why):
+                look = session.nodes.look(self._members)
+                cluster = session.cluster.read(look.node_facts)
+                if not isinstance(cluster, Cluster):
+                    raise StepNotVerified(
+                        "etcd was restored, but no API server answers",
+                        hint=f"see what is wrong: appliance status; then {AGAIN}",
+                    )
+                for name, facts in look.node_facts.items():
+                    if (member := cluster.nodes.get(name)) is not None:
+                        for key, value in changes(member, identity_of(facts)).items():
+                            session.members.annotate([name], key, value)
+                there = [node for node in self._members if node.name in look.node_facts]
+                self._ports.machines.act(there, self._plan.key, KNOWN)
+
+    def _compared(self) -> Comparison | None:
+        if self._ports.backup.manifest.part(DIGEST) is None:
+            return None
+        try:
+            before = self._read(DIGEST, MOST_BYTES)
+        except NotHealthy:
+            return None
+        return compare(read_digest(before), read_digest(self._ports.stages.digest()))
+
+
+def changes(member: ClusterNode, machine: MachineIdentity) -> Mapping[str, str | None]:
+    """The annotations of a Node object that have to be written for a machine; None: removed."""
+    wanted: dict[str, str] = machine.annotations()
+    if machine.serial:
+        wanted[SERIAL_ANNOTATION] = machine.serial
+    return {key: wanted.get(key) for key in _OWN if member.annotations.get(key) != wanted.get(key)}

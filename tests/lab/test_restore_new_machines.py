@@ -1,0 +1,195 @@
+"""Every machine of a site burns: from the backup file and its key, a cluster runs on new ones.
+
+The control host keeps nothing but its SSH key, the bundle and the password of the vault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.lab.site.site import KEY
+from tests.commands import appliance, succeed
+from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.support import faults
+from tests.lab.support.cluster import busybox, kubectl
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+SECONDS = 2400
+PASSWORD = Path(".appliance", "vault-password")
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web, namespace: research}}
+spec:
+  replicas: 1
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec:
+      containers:
+        - name: web
+          image: {image}
+          command: [sh, -c, "mkdir /www; echo well >/www/index.html; exec httpd -f -p 8080 -h /www"]
+          readinessProbe: {{httpGet: {{path: /, port: 8080}}, periodSeconds: 1}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: notes, namespace: research}}
+data: {{history: "three jobs"}}
+"""
+
+
+@dataclass
+class Burnt:
+    """What is left of a lab: a backup, its key, and where the site is to be written."""
+
+    lab: LabSite
+    file: Path
+    key: Path
+    again: Path
+    password: Path
+
+    def words(self, *more: str) -> list[str]:
+        """The command."""
+        what = ("cluster", "restore", str(self.file), "--identity", str(self.key))
+        return [*what, "--new-machines", "--site", str(self.again), *more]
+
+    def machines(self) -> list[str]:
+        """The command for the machines, which needs the bundle."""
+        return self.words("--bundle", str(self.lab.bundle), "--accept-host-keys", "--yes")
+
+
+@pytest.fixture(scope="module")
+def burnt(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[Burnt]:
+    """An installed lab with work in it, a backup, and then other machines in its place."""
+    folder = tmp_path_factory.mktemp("burnt")
+    words = ("--workers", "1", "--bundle", str(bundle_directory))
+    with lab_up("burnt", folder, *words) as site:
+        lab = LabSite(site.name, site, bundle_directory)
+        done = lab.install(timeout=SECONDS)
+        assert done.returncode == 0, done.stderr
+        kubectl(lab, "create namespace research")
+        text = DEPLOYMENT.format(image=busybox(lab))
+        kubectl(lab, f"apply -f - <<'END'\n{text}END")
+        lab.settled(300)
+        file, key = _saved(lab, folder)
+        kubectl(lab, "create namespace after-the-backup")
+        _forget(site)
+        for short in ("cp1", "w1"):
+            node = lab.node(short)
+            faults.wipe(site, node, serial=f"STANDIN-another-{short}")
+        (site / "known_hosts").unlink()
+        again = folder / "again" / site.name
+        left = LabSite(site.name, again, bundle_directory)
+        yield Burnt(left, file, key, again, site / PASSWORD)
+
+
+def _saved(lab: LabSite, folder: Path) -> tuple[Path, Path]:
+    key, place = folder / "key", folder / "backups"
+    place.mkdir()
+    public = succeed("cluster", "backup", "key", str(key)).stdout
+    (recipient,) = re.findall(r"age1[a-z0-9]{58}", public)
+    settings = lab.directory / "group_vars/all/site.yml"
+    settings.write_text(
+        f"{settings.read_text()}\nbackup: {{recipients: [{recipient}], to: {place}}}\n"
+    )
+    succeed("cluster", "backup", "create", "--site", str(lab.directory), "--yes", timeout=SECONDS)
+    (file,) = place.glob("*.backup")
+    return file, key
+
+
+def _forget(site: Path) -> None:
+    """The control host is new, too: of the site it has the SSH key and the vault's password."""
+    kept = {site / KEY, site / f"{KEY}.pub", site / PASSWORD}
+    for path in sorted(site.rglob("*"), reverse=True):
+        if path.is_file() and path not in kept:
+            path.unlink()
+    shutil.rmtree(site / "group_vars")
+
+
+def _killed_after(words: list[str], seconds: float) -> None:
+    argv = [sys.executable, "-m", "appliance", *words]
+    process = subprocess.Popen(
+        argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+
+def test_the_site_comes_out_of_the_backup(burnt: Burnt) -> None:
+    done = succeed(*burnt.words(), "--output", "json")
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["written"]
+    assert told["faults"] == []
+    assert (burnt.again / "known_hosts").read_text() == ""
+    assert (burnt.again / "known_hosts.old").read_text() != ""
+    shutil.copy(burnt.password, burnt.again / PASSWORD)
+    succeed("site", "check", "--site", str(burnt.again))
+
+
+def test_machines_that_are_not_new_are_refused(burnt: Burnt) -> None:
+    burnt.lab.shell("w1", "mkdir -p /etc/kubernetes && touch /etc/kubernetes/kubelet.conf")
+    done = appliance(*burnt.machines(), timeout=SECONDS)
+    assert done.returncode == 3, done.stderr
+    assert "the machine is not new" in done.stderr
+    burnt.lab.shell("w1", "rm /etc/kubernetes/kubelet.conf")
+
+
+def test_killed_at_random_moments_the_same_command_brings_the_cluster_back(burnt: Burnt) -> None:
+    chance = random.Random(18)  # noqa: S311 - moments, no secret
+    for _ in range(2):
+        _killed_after(burnt.machines(), chance.uniform(20, 160))
+    began = time.monotonic()
+    done = succeed(*burnt.machines(), "--output", "json", timeout=SECONDS)
+    print(f"restore onto new machines: {time.monotonic() - began:.0f} s")  # noqa: T201 - for the log
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["done"]
+    print(f"changed kinds: {told['changed_kinds']}")  # noqa: T201 - for the log
+    assert {"configmaps", "deployments.apps", "services"} <= set(told["same_kinds"])
+    assert "nodes" in told["not_carried"]
+    assert told["restored"]["compared"]
+
+
+def test_what_was_in_the_cluster_is_there_and_runs(burnt: Burnt) -> None:
+    lab = burnt.lab
+    found = kubectl(lab, "get namespaces -o jsonpath={.items[*].metadata.name}").split()
+    assert "research" in found
+    assert "after-the-backup" not in found
+    notes = kubectl(lab, "-n research get configmap notes -o jsonpath={.data.history}")
+    assert notes == "three jobs"
+    ready = "-n research get deployment web -o jsonpath={.status.readyReplicas}"
+    wait_for("the deployment runs", lambda: kubectl(lab, ready) == "1", 300)
+    for short in ("cp1", "w1"):
+        serial = "{.metadata.annotations.appliance\\.dev/dmi-serial}"
+        node = kubectl(lab, f"get node {lab.node(short)} -o jsonpath='{serial}'")
+        assert node == f"STANDIN-another-{short}"
+
+
+def test_the_install_finds_its_cluster_and_ends_it(burnt: Burnt) -> None:
+    done = burnt.lab.install(timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    burnt.lab.settled(300)
+    steps = [one for one in burnt.lab.records() if one["command"] == "cluster restore"]
+    assert any("what was changed since is lost" in why for one in steps for why in one["why"])
+
+
+def test_a_second_run_is_refused(burnt: Burnt) -> None:
+    done = appliance(*burnt.machines(), timeout=SECONDS)
+    assert done.returncode == 3, done.stderr
+    assert "were restored from it already" in done.stderr
