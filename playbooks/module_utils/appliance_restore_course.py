@@ -153,18 +153,20 @@ class Course:
 
     def swap(self, _stream):
         """Stop what writes, let the new databases take the names, and start it again."""
-        names = self._names()
+        names, stopped, began = self._names(), [], time.monotonic()
         self._own_record()
-        self._databases.due(names)
-        began = time.monotonic()
         try:
-            stopped = appliance_restore_writers.stop(self._kubectl)
-            self._databases.swap(names)
+            if self._databases.due(names):
+                if self._want["confirms"]:
+                    # First: a plan shows what is open, if this ends between stop and start.
+                    note = {runai_backend_api.UNCONFIRMED: "true"}
+                    runai_backend_api.Record(self._kubectl).note(note)
+                stopped = appliance_restore_writers.stop(self._kubectl)
+                self._databases.swap(names)
         finally:
             # Also after an error: what is there is the old state or the new one, never half of it.
             appliance_restore_writers.start(self._kubectl)
         appliance_restore_writers.wait_until_ready(self._kubectl)
-        runai_backend_api.Record(self._kubectl).note({runai_backend_api.UNCONFIRMED: "true"})
         return {"stopped": stopped, "seconds": round(time.monotonic() - began, 1)}
 
     def check(self, stream):

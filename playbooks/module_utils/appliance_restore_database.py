@@ -177,6 +177,10 @@ class Databases:
         """Return whether the old database has stepped aside already: both happen at once."""
         return self._is_ours(known, before_of(self.key, name)) and name in known
 
+    def ours(self, known):
+        """Return the databases of any restore: those that are made, and those that are kept."""
+        return sorted(name for name in known if self._is_ours(known, name))
+
     def _is_ours(self, known, name):
         """Our name, and our comment; none stands for a run that was killed in between."""
         if name not in known or not OURS.fullmatch(name) or name.startswith("appliance_verify_"):
@@ -297,11 +301,8 @@ class Databases:
     def remove_others(self):
         """Drop what earlier restores kept, and what was left of them; return the names."""
         known, own = self.known(), "%s%s: " % (WORD, self.key)
-        gone = sorted(
-            name
-            for name, seen in known.items()
-            if self._is_ours(known, name) and not (seen.get("comment") or "").startswith(own)
-        )
+        comments = {name: known[name].get("comment") or "" for name in self.ours(known)}
+        gone = [name for name, comment in comments.items() if not comment.startswith(own)]
         for name in gone:
             self.drop(name)
         return gone

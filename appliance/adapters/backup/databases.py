@@ -89,14 +89,17 @@ class NodeDatabases:
 
     def swap(self, key: str, names: Sequence[str]) -> float:
         """Stop what writes, exchange the databases, start it again; seconds without Run:ai."""
-        want = {"act": "swap", "key": key, "names": list(names)}
+        # The planner sees an open point until somebody logged in.
+        confirms = not self._unchecked()
+        want = {"act": "swap", "key": key, "names": list(names), "confirms": confirms}
         return self._act(want, lambda found: float(found["seconds"]))
 
     def check(self, key: str) -> Connection:
         """Log in, and wait until the backend sees the cluster."""
         runai = self._site.settings.runai
-        if not self._password or runai is None:
-            return Connection()
+        why = self._unchecked()
+        if why or runai is None:
+            return Connection(why=why)
         login = {
             "domain": self._site.runai_domain,
             "username": runai.admin_user,
@@ -105,6 +108,13 @@ class NodeDatabases:
         }
         want = {"act": "check", "key": key, "login": login}
         return self._act(want, _connection, [self._password.encode()])
+
+    def _unchecked(self) -> str:
+        """Why nobody can log in; empty where somebody can."""
+        runai = self._site.settings.runai
+        if runai is not None and runai.cluster_values_file:
+            return "a person connected the cluster: runai.cluster_values_file"
+        return "" if self._password else "the vault has no vault_runai_admin_password"
 
     def end(self, key: str) -> Kept:
         """Let go of what earlier restores kept."""

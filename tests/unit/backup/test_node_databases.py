@@ -102,14 +102,14 @@ def test_a_dump_goes_after_its_counts() -> None:
 
 def test_the_password_is_in_no_command_line() -> None:
     found, nodes = databases({"said": "connected", "shown": True, "projects": 3}, "secret-word")
-    assert found.check("k") == Connection(True, "connected", True, 3)
+    assert found.check("k") == Connection(checked=True, said="connected", shown=True, projects=3)
     assert nodes.given == b"secret-word"
     assert "secret-word" not in nodes.script
 
 
 def test_without_a_password_nobody_logs_in() -> None:
     found, nodes = databases({})
-    assert found.check("k") == Connection()
+    assert found.check("k").why == "the vault has no vault_runai_admin_password"
     assert nodes.script == ""
 
 

@@ -94,7 +94,7 @@ class FakeDatabases:
         )
         self.view = replace(self.view, **changes)
         self.whole: dict[str, set[str]] = {}
-        self.swapped: set[str] = set()
+        self.swapped: set[tuple[str, str]] = set()
         self.record: Begun | None = None
         self.stopped = False
         self.done: list[str] = []
@@ -109,7 +109,8 @@ class FakeDatabases:
         for name in sums:
             seen = self.view.databases.get(name)
             whole = name in self.whole.get(key, ())
-            known = seen and replace(seen, whole=whole, swapped=name in self.swapped)
+            swapped = (key, name) in self.swapped
+            known = seen and replace(seen, whole=whole, swapped=swapped)
             found[name] = known
         stopped = ("backend",) if self.stopped else ()
         return replace(self.view, databases=found, record=self.record, stopped=stopped)
@@ -135,10 +136,11 @@ class FakeDatabases:
         self.happens("before stop")
         self.stopped = True
         self.happens("after stop")
-        if self.swapped != set(names):
+        new = {(key, name) for name in names}
+        if not new <= self.swapped:
             assert self.whole[key] == set(names)
             self._act("swap")
-            self.swapped = set(names)
+            self.swapped |= new
             self.whole[key].clear()
         self.happens("after swap")
         self.stopped = False
@@ -155,4 +157,4 @@ class FakeDatabases:
         assert self.record.key == key
         self._act("end")
         self.record = replace(self.record, ended=True)
-        return Kept({name: f"appliance_before_{name}" for name in sorted(self.swapped)})
+        return Kept({name: f"appliance_before_{name}" for _, name in sorted(self.swapped)})

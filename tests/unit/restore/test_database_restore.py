@@ -175,7 +175,8 @@ def test_databases_of_this_tool_in_a_backup_are_left_out() -> None:
 
 def test_an_interrupted_restore_of_another_backup_is_not_gone_on_with() -> None:
     databases = FakeDatabases()
-    databases.record = Begun("rack-20260101T000000Z.x", "11" * 32)
+    other = Begun("rack-20260101T000000Z.x", "11" * 32)
+    databases.record, databases.swapped = other, {(other.key, "backend")}
     done = restore(databases)
     assert not done.plan.resumes
     assert databases.done == ORDER

@@ -80,8 +80,9 @@ def _tell(done: DatabaseResult) -> None:
     )
     if seen.checked:
         print_line(f"Run:ai: logged in; the cluster is {seen.said}; {seen.projects} projects")
-    else:
-        show_warnings(["nobody logged in: the vault has no vault_runai_admin_password"])
+    if not seen.shown:
+        told = f"the backend says of the cluster: {seen.said}" if seen.checked else seen.why
+        show_warnings([f"a connection was not seen: {told}. Log in, and look at Clusters"])
     for name, kept in done.kept.old.items():
         print_line(f"the old {name} is on the server as {kept}")
     for name in done.kept.removed:

@@ -188,7 +188,7 @@ def plan_databases(
         asked: who asks for which file, and when.
     """
     about, begun = manifest.about, view.record
-    resumes = begun is not None and not begun.ended and begun.file_sha256 == asked.sha256
+    resumes = begun is not None and begun.is_open_of(asked.sha256)
     key = begun.key if resumes and begun else f"{about.id}.{stamp(asked.now)}"
     wanted = wanted_of(saved)
     databases = tuple(

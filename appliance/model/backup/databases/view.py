@@ -95,6 +95,10 @@ class Begun:
     file_sha256: Line
     ended: bool = False
 
+    def is_open_of(self, sha256: str) -> bool:
+        """Whether it is of this file, and did not end: the same command goes on with it."""
+        return not self.ended and self.file_sha256 == sha256
+
 
 @dataclass(frozen=True)
 class DatabaseView:
@@ -156,13 +160,15 @@ class Connection:
     """What was seen of Run:ai after a restore.
 
     Attributes:
-        checked: somebody logged in; False where the vault has no password.
+        checked: somebody logged in.
+        why: the reason where nobody did.
         said: what the backend says of the cluster.
         shown: that is the word for a connection.
         projects: how many the backend lists.
     """
 
     checked: bool = False
+    why: str = ""
     said: str = ""
     shown: bool = False
     projects: int = 0

@@ -151,9 +151,10 @@ def _planned(
     sums = {n: part.sha256 for n, part in parts.items() if part is not None and is_name(n)}
     databases = ports.databases
     view = databases.look(manifest.about.id, sums)
-    if view.record is not None and not view.record.ended:
+    begun = view.record
+    if begun is not None and begun.is_open_of(ports.backup.sha256):
         # What an interrupted run made has that run's word in its names.
-        view = databases.look(view.record.key, sums)
+        view = databases.look(begun.key, sums)
     asked = Asked(
         known=ports.backup.sha256 in known_backups(session.journal),
         sha256=ports.backup.sha256,
