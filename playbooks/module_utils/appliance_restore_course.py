@@ -111,7 +111,6 @@ class Course:
         if record.get("key") == self._databases.key and dumps.are_there(record["dumps"]):
             return {"dumps": record["dumps"]}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
         found = [
             dict(self._dump(name, folder / dumps.file_of(name, "database")), database=name)
             for name in names
