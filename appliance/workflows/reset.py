@@ -157,6 +157,7 @@ class _Reset:
         self._observed, _ = observe(self._site, session.nodes, session.cluster)
         require_evidence(self._observed.node_facts)
         passports, mark = self._documents()
+        mark = None if mark is not None and self._is_of_an_earlier(mark) else mark
         answers = session.remains.read(
             [node for node in self._site.nodes if node.name in self._observed.node_facts]
         )
@@ -179,16 +180,21 @@ class _Reset:
         return self._plan
 
     def _cluster_ca(self, mark: ResetMark | None) -> str | None:
-        """Whose cluster it is: by the mark, unless it is that of a cluster before this one.
+        """Whose cluster it is: by the mark, else by this machine's kubeconfig."""
+        return (mark.ca if mark else None) or self._request.cluster_ca
 
-        An install after a reset that was given up leaves the mark where it is.
+    def _is_of_an_earlier(self, mark: ResetMark) -> bool:
+        """Whether the mark is that of a cluster before this one.
+
+        An install after a reset that was given up leaves the mark where it is. Then every control
+        plane shows the new CA, or those that answer show that of this machine's kubeconfig.
         """
-        here = self._request.cluster_ca
-        facts = (self._observed.node_facts.get(node.name) for node in self._site.control_plane)
-        shown = {ca for one in facts if one is not None and (ca := ca_of(one))}
-        if here is not None and shown == {here}:
-            return here
-        return (mark.ca if mark else None) or here
+        seen = [self._observed.node_facts.get(node.name) for node in self._site.control_plane]
+        shown = {ca_of(one) for one in seen if one is not None}
+        known = shown - {None}
+        if not known or mark.ca in known:
+            return False
+        return known == {self._request.cluster_ca} or (None not in seen and len(shown) == 1)
 
     def _documents(self) -> tuple[dict[str, Passport], ResetMark | None]:
         """Passports, and the mark of a reset that began; nothing where no control plane answers."""

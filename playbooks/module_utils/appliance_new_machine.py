@@ -22,7 +22,8 @@ RESTORES, MARK = "var/lib/appliance/restore", "mark.json"
 KEY = re.compile(r"new-[0-9A-Za-z][0-9A-Za-z._-]{0,120}\Z")
 ACTS = ("claim", "pki", "made", "known")
 BRIDGE, SUBNET = "cni0", "run/flannel/subnet.env"
-LINKS, IP, IP_SECONDS = "sys/class/net", "/sbin/ip", 30
+LINKS, IP_SECONDS = "sys/class/net", 30
+PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PKI = "etc/kubernetes/pki"
 AUTHORITIES = (
     "ca.crt",
@@ -203,9 +204,15 @@ def made(key):
         return
     (ROOT / SUBNET).unlink(missing_ok=True)
     if (ROOT / LINKS / BRIDGE).exists():
-        argv = [IP, "link", "delete", "dev", BRIDGE]
+        argv = ["ip", "link", "delete", "dev", BRIDGE]
         ended = subprocess.run(  # noqa: S603  (fixed words)
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=IP_SECONDS, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={"PATH": PATHS},
+            timeout=IP_SECONDS,
+            check=False,
         )
         if ended.returncode != 0:
             raise ClaimError("the link %s stays: %s" % (BRIDGE, ended.stderr.decode()[-200:]))

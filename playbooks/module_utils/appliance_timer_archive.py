@@ -173,7 +173,8 @@ def encrypted(path, recipients, most):
                 broken = True  # it says why
             rc = process.wait(END_SECONDS)
             if rc != 0 or broken:
-                raise TimerError("age ended with %d: %s" % (rc, plain(process.stderr.read(2000))))
+                said = process.stderr.read(2000).decode("utf-8", "replace")
+                raise TimerError("age ended with %d: %s" % (rc, plain(said)))
         os.fsync(out)
     finally:
         os.close(out)

@@ -62,6 +62,15 @@ RESTORE: Final = Evidence(
     "tests/unit/restore/test_acts_on_a_node.py::"
     "test_a_folder_with_something_else_in_it_is_not_emptied",
 )
+SITE_COPY: Final = Evidence(
+    "a folder of fixed name with our mark, of this user, with nothing else in it",
+    "tests/unit/restore/test_site_from_backup.py::"
+    "test_a_folder_of_somebody_else_beside_it_is_not_emptied",
+)
+CLAIMED: Final = Evidence(
+    "a machine that was bare when it was claimed, by its mark",
+    "tests/unit/restore/test_new_machine_program.py::test_the_range_of_pods_is_forgotten_once",
+)
 ASIDE_FIRST: Final = Evidence(
     "the same bytes, or the same folder, are under their other name first",
     "tests/unit/restore/test_acts_on_a_node.py::"

@@ -14,7 +14,7 @@ from typing import Final
 from tests.contract.deletion_evidence import (
     BACKUP, BURN_IN, CACHE, DELTA, EVICTION, FORGOTTEN, HALF, IMAGING, JOINED, LAUNCHER,
     LEFT_MEDIUM, LISTED, LOCK, NODE_OBJECT, NOTE, OLD_RUN, PINS, PLACED, PROOF, QUORUM, RACK_RECORD,
-    SEED, STANDIN, STATE, TEMPORARY, UNFINISHED, VAULT_COPY, WORDS, WRITE, Places,
+    SEED, SITE_COPY, STANDIN, STATE, TEMPORARY, UNFINISHED, VAULT_COPY, WORDS, WRITE, Places,
 )
 # fmt: on
 from tests.contract.deletion_table_nodes import ON_NODES
@@ -27,6 +27,12 @@ PLACES: Final[Places] = {
         "FolderPlace._give_name: rename": UNFINISHED,
         "FolderPlace.new: unlink": UNFINISHED,
         "FolderPlace.remove: unlink": BACKUP,
+    },
+    "appliance/adapters/backup/site_copy.py": {
+        "_remove: rmtree": SITE_COPY,
+        "_staged: rmdir": SITE_COPY,
+        "_staged: unlink": SITE_COPY,
+        "write_site: rename": SITE_COPY,
     },
     "appliance/adapters/backup/sftp_place.py": {"SftpPlace.new: rename": UNFINISHED},
     "appliance/adapters/backup/writer.py": {"new_backup: open w": WORDS},

@@ -7,8 +7,8 @@ from typing import Final
 # isort: off
 # fmt: off
 from tests.contract.deletion_evidence import (
-    ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BROUGHT, CONTAINER, CREDENTIALS, DIGEST, EMPTIED, GATHERED,
-    HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT, NEEDLESS_IMAGE, NGINX,
+    ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BROUGHT, CLAIMED, CONTAINER, CREDENTIALS, DIGEST, EMPTIED,
+    GATHERED, HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT, NEEDLESS_IMAGE, NGINX,
     NODE_AND_TOKEN, NODE_BACKUP, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY, PROOF, PROVEN,
     READ_ONLY, RESTORE, ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TIMER, TRIAL, UNUSED_DOCKER,
     UPGRADED, WORDS, WRITE, Places,
@@ -137,6 +137,12 @@ ON_NODES: Final[Places] = {
         "copy: replace": WRITE,
         "copy: unlink": TEMPORARY,
         "keep: chmod": STATE,
+    },
+    "playbooks/module_utils/appliance_new_machine.py": {
+        "_place: rename": CLAIMED,
+        "_write: replace": WRITE,
+        "made: argv delete": CLAIMED,
+        "made: unlink": CLAIMED,
     },
     "playbooks/module_utils/appliance_restore_intake.py": {
         "append: truncate": RESTORE,

@@ -21,6 +21,7 @@ OWN_LIMITS = (
     Path("playbooks/module_utils/appliance_api_server.py"),
     Path("playbooks/module_utils/appliance_etcd_trial.py"),
     Path("playbooks/module_utils/appliance_jumpbox.py"),
+    Path("playbooks/module_utils/appliance_new_machine.py"),
     Path("playbooks/module_utils/appliance_timer_archive.py"),
     Path("roles/etcd_restore/module_utils/etcd_image_programs.py"),
     Path("roles/etcd_restore/module_utils/etcd_salvage.py"),

@@ -39,11 +39,11 @@ UNIT = "appliance-canary"
 
 @contextmanager
 def pod(lab: LabSite, name: str, image: str, said: str, volumes: str = "[]") -> Iterator[None]:
-    """A pod on w2 that prints a text and ends, again and again."""
+    """A pod on cp1 that prints a text and ends, again and again."""
     from base64 import b64encode
 
     text = POD.format(
-        name=name, node=lab.node("w2"), image=image, canary=CANARY, volumes=volumes,
+        name=name, node=lab.node("cp1"), image=image, canary=CANARY, volumes=volumes,
         mounts="[]" if volumes == "[]" else "[{name: v, mountPath: /v}]",
         said=b64encode(said.encode()).decode(),
     )  # fmt: skip
@@ -90,10 +90,10 @@ def five_faults(installed_lab: LabSite) -> Iterator[LabSite]:
         )
         stack.enter_context(faults.sshd_stopped(lab.node("w1")))
         stack.enter_context(stopped(lab, "cp1", "docker-registry"))
-        stack.enter_context(stopped(lab, "w3", "kubelet"))
+        stack.enter_context(stopped(lab, "w2", "kubelet"))
         wait_for(
             "the node is NotReady",
-            lambda: "NotReady" in kubectl(lab, f"get node {lab.node('w3')}"),
+            lambda: "NotReady" in kubectl(lab, f"get node {lab.node('w2')}"),
             120,
         )
         yield lab
@@ -123,7 +123,7 @@ def test_the_bundle_names_all_five_faults(five_faults: LabSite, bundle: Path) ->
     found = {(cause["name"], cause["where"]) for cause in explained["causes"]}
     names = {name for name, _ in found}
     assert ("unreachable", five_faults.node("w1")) in found
-    assert ("nodes_ready", five_faults.node("w3")) in found
+    assert ("nodes_ready", five_faults.node("w2")) in found
     assert {"image_missing", "secret_missing", "registry"} <= names
 
 
@@ -142,7 +142,7 @@ def test_what_is_away_is_named_and_the_others_tell_everything(
     texts = texts_of(bundle)
     silent = json.loads(texts["unanswered.json"])
     assert five_faults.node("w1") in {one["where"] for one in silent}
-    for short in ("cp1", "w2", "w3"):
+    for short in ("cp1", "w2"):
         folder = f"nodes/{five_faults.node(short)}"
         for file in ("kubelet.log", "runtime.log", "kernel.log", "state.txt", "containers.txt"):
             assert f"{folder}/{file}" in texts, [one for one in silent if short in one["where"]]
@@ -157,7 +157,7 @@ def test_with_other_names_no_name_and_no_address_is_left(
     site = ("--site", str(five_faults.directory))
     succeed("support", "bundle", *site, "--to", str(file), "--anonymise", "--since", "1h")
     texts = texts_of(file)
-    shorts = ("cp1", "w1", "w2", "w3")
+    shorts = ("cp1", "w1", "w2")
     for word in (*map(five_faults.node, shorts), *map(five_faults.address, shorts)):
         assert [name for name, text in texts.items() if word in text or word in name] == [], word
     done = succeed("support", "explain", str(file), "--output", "json")
@@ -178,5 +178,5 @@ def test_everything_that_ends_is_listed(installed_lab: LabSite, tmp_path: Path) 
     assert any(text.startswith("registry: ") for text in what)
     assert any(text.startswith("mirror: ") for text in what)
     tokens = [one for one in endings if one["kind"] == "token"]
-    assert all(not one["unknown"] for one in tokens), tokens
+    assert [one["unknown"] for one in tokens if one["unknown"]] == []
     assert file.read_bytes().startswith(b"BEGIN:VCALENDAR\r\n")

@@ -17,7 +17,7 @@ from appliance.adapters.ssh.node_modules import module_program
 from appliance.adapters.ssh.streaming import WORK_SECONDS
 from appliance.errors import NodeUnreachable
 from appliance.model.backup.answer import MOST_LINE_BYTES, NodeAnswer, read_answer
-from appliance.model.backup.names import ETCD, RUNAI, SIDECAR_SUFFIX, SUFFIX
+from appliance.model.backup.names import ETCD, REMOVING_SUFFIX, RUNAI, SIDECAR_SUFFIX, SUFFIX
 from appliance.model.backup.record import EtcdContent, Part
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import typed
@@ -61,7 +61,7 @@ MOST_SITE_BYTES: Final = 512 << 20
 _LEFT_OUT: Final = (".appliance", ".git", "__pycache__")
 IDENTITY: Final = b"AGE-SECRET-KEY-1"
 _KEY_BYTES: Final = 64 << 10
-_OURS: Final = (SUFFIX, SIDECAR_SUFFIX, ".partial")
+_OURS: Final = (SUFFIX, SIDECAR_SUFFIX, REMOVING_SUFFIX, ".partial")
 
 
 @dataclass(frozen=True)

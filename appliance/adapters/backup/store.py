@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from appliance.adapters.backup.places import Place
 from appliance.adapters.backup.reader import check_file, read_beside
 from appliance.adapters.backup.writer import BackupWriter, fingerprints, new_backup
-from appliance.errors import Refused
+from appliance.errors import ApplianceError, Refused
 from appliance.model.backup.holdings import Held, holdings, sidecar_names
-from appliance.model.backup.names import PARTIAL_SUFFIX, SIDECAR_SUFFIX, SUFFIX, is_backup_id
+from appliance.model.backup.names import (
+    PARTIAL_SUFFIX,
+    REMOVING_SUFFIX,
+    SIDECAR_SUFFIX,
+    SUFFIX,
+    is_backup_id,
+)
 from appliance.model.backup.record import MOST_SIDECAR_BYTES, Sidecar
 
 # Of all files beside backups together.
 MOST_BESIDE_BYTES: Final = 64 << 20
+_SHA256_BYTES: Final = 64
 
 
 class BackupStore:
@@ -90,8 +97,41 @@ class BackupStore:
         sidecar = self.check(backup)
         if sidecar.about.site != site:
             raise Refused(f"{backup} is a backup of another site: it stays")
+        # Whoever is killed now leaves word of what was going on; a full disk must not prevent it.
+        with suppress(FileNotFoundError):
+            self.place.remove(backup + REMOVING_SUFFIX + PARTIAL_SUFFIX)
+        with suppress(ApplianceError), self.place.new(backup + REMOVING_SUFFIX) as note:
+            note.write(sidecar.sha256.encode())
         self.place.remove(backup + SUFFIX)
-        self.place.remove(backup + SIDECAR_SUFFIX)
+        self._remove_beside(backup)
+
+    def end_removal(self, backup: str, known: Collection[str]) -> bool:
+        """Remove what lies beside a backup whose own file a killed run removed.
+
+        Args:
+            backup: its name.
+            known: sha256 of the backups that the journal of the site has.
+
+        Returns:
+            Whether it was one of this site.
+
+        Raises:
+            Refused: it is no name of a backup, or its file is there.
+            OSError: something is there still.
+        """
+        if not is_backup_id(backup) or not self._lacks(backup + SUFFIX):
+            raise Refused(f"{backup[:100]!r} is no backup whose file is gone")
+        note = self.place.read(backup + REMOVING_SUFFIX, most_bytes=_SHA256_BYTES)
+        if note.decode(errors="replace") not in known:
+            return False
+        self._remove_beside(backup)
+        return True
+
+    def _remove_beside(self, backup: str) -> None:
+        # The note goes last: until then, the same command goes on.
+        for name in (backup + SIDECAR_SUFFIX, backup + REMOVING_SUFFIX):
+            with suppress(FileNotFoundError):
+                self.place.remove(name)
 
     def remove_unfinished(self, backup: str) -> bool:
         """Remove what an interrupted run left under a name that it wrote down before.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from appliance.adapters.control_plane.restoring import ask_as_root, program_command
 from appliance.errors import ApplianceError
-from appliance.model.backup.new_machines import Machine, read_machine
+from appliance.model.backup.new_machines import PKI, Machine, read_machine
 from appliance.model.documents.strict_json import Unreadable
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SshNewMachines:
             NodeUnreachable: it does not answer.
         """
         packed = {name: base64.b64encode(one).decode() for name, one in contents.items()}
-        self._ask(node, ["pki", key], json.dumps(packed).encode())
+        self._ask(node, (PKI, key), json.dumps(packed).encode())
 
     def _machine(self, node: Node, key: str) -> Machine | str:
         try:

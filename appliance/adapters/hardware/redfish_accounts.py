@@ -195,7 +195,8 @@ class BmcAccounts:
                 path = _link(ask("GET", ROOT), "AccountService") or f"{ROOT}/Systems"
                 ask("GET", path)
         except BmcFailed as failed:
-            if failed.status == 401:
+            # A second way with a wrong password would be a second failed login.
+            if failed.status == 401 and not self._limits.offers_basic:
                 return False
             if failed.status != 403:
                 raise

@@ -10,6 +10,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final
 
 from requests import PreparedRequest, RequestException, Response
@@ -19,6 +20,8 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 10.0
+# Characters of a challenge that are read.
+_MOST_CHALLENGE: Final = 1000
 # A BMC that is busy says when to come back (RFC 9110, Retry-After, in seconds).
 _BUSY: Final = (429, 503)
 MOST_RETRIES: Final = 3
@@ -31,6 +34,11 @@ class Limits:
     Args:
         url: scheme, address and port of the BMC; no other host is contacted.
         clock: a monotonic clock.
+
+    Attributes:
+        offers_basic: whether the last refused login named HTTP's basic authentication as a way in.
+            A BMC that switched it off names it no more (AccountService HTTPBasicAuth, DSP0268): so
+            it was the password that was wrong.
     """
 
     def __init__(
@@ -43,6 +51,7 @@ class Limits:
         self.url = url
         self._seconds, self._most = seconds, most_bytes
         self._clock = clock
+        self.offers_basic = False
         self.renew()
         # The slash ends the host name: it excludes https://bmc.evil.example and
         # https://bmc@evil.example.
@@ -115,6 +124,9 @@ class _Requests(HTTPAdapter):
         if not str(request.url).startswith(self._limits.places):
             raise self._limits.refuse(f"it refers to another host: {request.url}")
         response = self._send_when_free(request, *args, **options)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            challenge = response.headers.get("WWW-Authenticate", "")[:_MOST_CHALLENGE]
+            self._limits.offers_basic = "basic" in challenge.lower()
         # No compression was requested: a small compressed answer could fill the memory.
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity"):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from appliance.errors import ApplianceError
-from appliance.model.node.bmc.report import CA_NAME, Login, login_of, next_name
+from appliance.model.node.bmc.report import CA_NAME, Login, chosen_names, login_of, next_name
 from appliance.model.site.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class RedfishSessions:
     def __init__(self, secrets: Callable[[], Mapping[str, str]], port: int = HTTPS) -> None:
         self._secrets = secrets
         self._port = port
+        self._refused: dict[tuple[str, str, str], str] = {}
 
     @contextmanager
     def open(self, node: Node, seconds: float, most_bytes: int) -> Iterator[OpenBmc]:
@@ -146,13 +147,34 @@ class RedfishSessions:
         url = f"https://{node.bmc_address}:{self._port}"
         limits = Limits(url, seconds, most_bytes)
         with authority_file(secrets) as authority:
-            with _hinted(node.name, secrets), translated(node, url, limits):
-                root, paths = _log_in(login, limits, authority, node.bmc_fingerprint)
+            with _hinted(node.name, secrets):
+                self._require_not_refused(node, login)
+                try:
+                    with translated(node, url, limits):
+                        root, paths = _log_in(login, limits, authority, node.bmc_fingerprint)
+                except BmcFailed as failed:
+                    raise self._remembered(failed, node, login, secrets) from failed
             chosen, why = choose_system(paths, node.bmc_system)
             try:
                 yield OpenBmc(node, url, root, limits, chosen, why)
             finally:
                 _log_out(root)
+
+    def _require_not_refused(self, node: Node, login: Login) -> None:
+        """Refuse to try a password again that this BMC refused: BMCs count, and lock accounts."""
+        said = self._refused.get((str(node.bmc_address), login.user, login.password))
+        if said is not None:
+            raise BmcFailed(f"{said}; it is not tried again in this run", 401)
+
+    def _remembered(
+        self, failed: BmcFailed, node: Node, login: Login, secrets: Mapping[str, str]
+    ) -> BmcFailed:
+        """The failure; where it is of the login, it names that and is kept for this run."""
+        if failed.status != 401:
+            return failed
+        said = f"{failed.reason}; it refused {' with '.join(chosen_names(node.name, secrets))}"
+        self._refused[(str(node.bmc_address), login.user, login.password)] = said
+        return BmcFailed(said, failed.status)
 
 
 @contextmanager
@@ -196,7 +218,10 @@ def _log_in(
     root = begin(BasicAuth(login.user, login.password))
     try:
         return root, tuple(root.get_system_collection().members_identities)
-    except AccessError:
+    except AccessError as error:
+        # A second way with a wrong password would be a second failed login.
+        if error.status_code == 401 and limits.offers_basic:
+            raise
         if not root.json.get("Links", {}).get("Sessions"):
             raise
     root = begin(SessionAuth(login.user, login.password))

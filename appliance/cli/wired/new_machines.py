@@ -27,17 +27,18 @@ class NewMachineStages:
         connect: a site with its adapters, that begins to look now.
         display: sees progress.
         backup: the one that is restored.
-        run: of the command.
+        new_run: a new run of the command: each stage has its own records in the journal.
     """
 
     connect: Callable[[], SiteSession]
     display: Observer
     backup: BackupFile
-    run: Run
+    new_run: Callable[[], Run]
 
-    def session(self) -> Session:
-        """Ports of a run that begins to look now."""
-        return self.connect().session(self.display, self.run, plays=True)
+    def begin(self) -> tuple[Run, Session]:
+        """A run of its own in the journal, and its ports, which begin to look now."""
+        run = self.new_run()
+        return run, self.connect().session(self.display, run, plays=True)
 
     def forecast(self) -> Plan:
         """What an install up to the workers would do.
@@ -68,7 +69,7 @@ class NewMachineStages:
         from appliance.workflows.cluster.restore import RestoreRequest, cluster_restore
 
         connected = self.connect()
-        request = RestoreRequest(connected.site, self.run, RestoreOptions(claim=claim))
+        request = RestoreRequest(connected.site, self.new_run(), RestoreOptions(claim=claim))
         session, ports = restore_ports(connected, self.display, request, self.backup)
         if only_resumed:
             planned = replace(request, dry_run=True)
@@ -91,7 +92,7 @@ class NewMachineStages:
         node = connected.site.control_plane[0]
         sources = NodeSources(connected.site, connected.nodes)
         try:
-            with sources.of_node(node, [OBJECTS], f"compare-{self.run.id}") as stream:
+            with sources.of_node(node, [OBJECTS], f"compare-{self.new_run().id}") as stream:
                 for part in stream.answer().parts:
                     content = b"".join(stream.content(part.size))
                     if part.name == DIGEST:

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from appliance.model.backup.names import (
     PARTIAL_SUFFIX,
+    REMOVING_SUFFIX,
     SIDECAR_SUFFIX,
     SUFFIX,
     id_moment,
@@ -19,7 +20,7 @@ from appliance.model.backup.names import (
 from appliance.model.backup.record import Sidecar, read_sidecar
 from appliance.model.documents.strict_json import Unreadable
 
-State = Literal["whole", "interrupted", "damaged"]
+State = Literal["whole", "interrupted", "damaged", "being removed"]
 MOST_LISTED: Final = 10_000
 
 
@@ -62,7 +63,7 @@ def holdings(sizes: Mapping[str, int], beside: Mapping[str, bytes | None]) -> tu
     """
     found: dict[str, Held] = {}
     for name in sizes:
-        for suffix in (SUFFIX + PARTIAL_SUFFIX, SUFFIX, SIDECAR_SUFFIX):
+        for suffix in (SUFFIX + PARTIAL_SUFFIX, SUFFIX, SIDECAR_SUFFIX, REMOVING_SUFFIX):
             one = _id_of(name, suffix)
             if one and one not in found:
                 found[one] = _held(one, sizes, beside)
@@ -80,6 +81,8 @@ def _moment(name: str, suffix: str) -> tuple[float, str]:
 
 def _held(one: str, sizes: Mapping[str, int], beside: Mapping[str, bytes | None]) -> Held:
     size = sizes.get(one + SUFFIX)
+    if size is None and one + REMOVING_SUFFIX in sizes:
+        return Held(one, "being removed", why="the next backup to this place ends it")
     if one + SIDECAR_SUFFIX not in sizes:
         seen = sizes.get(one + SUFFIX + PARTIAL_SUFFIX, 0) if size is None else size
         return Held(one, "interrupted", seen, why="it was not written to its end")

@@ -14,6 +14,8 @@ from typing import Final
 SUFFIX: Final = ".backup"
 SIDECAR_SUFFIX: Final = ".backup.json"
 PARTIAL_SUFFIX: Final = ".partial"
+# While a backup is being removed: what its file was.
+REMOVING_SUFFIX: Final = ".backup.removing"
 MANIFEST: Final = "manifest.json"
 
 # The kinds of parts; each is the first folder of its parts' names.

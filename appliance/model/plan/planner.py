@@ -9,6 +9,7 @@ from appliance.model.components.base.component import Step
 from appliance.model.node.fencing import FencingEvidence, same_machine
 from appliance.model.node.maintenance_claims import Claim, claims_of
 from appliance.model.plan.judging import SettledSteps, in_scope, judge
+from appliance.model.plan.restored_without import restored_without
 from appliance.model.plan.second_cluster import orphans, second_cluster
 from appliance.model.plan.steps import INSTALL
 from appliance.model.plan.under_upgrade import under_upgrade
@@ -103,8 +104,9 @@ def plan(
     claims = [claim for claim in claims_of(observed.cluster) if claim.node in spared]
     warnings = [Notice(claim.node, _left_alone(claim)) for claim in claims]
     under_way, locked = under_upgrade(desired, observed)
-    refusals = (*locked, *refusals)
-    warnings += under_way
+    left, back = restored_without(desired, observed)
+    refusals = (*locked, *back, *refusals)
+    warnings += [*under_way, *left]
     warnings += [
         Notice(f.node, _words(f))
         for f in findings

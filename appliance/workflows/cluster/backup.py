@@ -257,9 +257,14 @@ def _retire(request: BackupRequest, session: Session, new: Sidecar, course: _Cou
     """Remove superseded ones; each only as long as it is whole and this site's."""
     store, site, now = session.backup_store, request.site.name, session.clock.now()
     known = {*known_backups(session.journal), new.sha256}
-    for one in superseded(store.held(), site, request.keep, now, known):
+    held = store.held()
+    begun = [one for one in held if one.state == "being removed"]
+    for one in (*begun, *superseded(held, site, request.keep, now, known)):
         try:
-            store.remove(one.id, site)
+            if one not in begun:
+                store.remove(one.id, site)
+            elif not store.end_removal(one.id, known):
+                continue
             course.removed.append(one.id)
         except (ApplianceError, OSError) as error:
             course.stayed.append(f"{one.id}: {error}")

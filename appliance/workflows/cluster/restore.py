@@ -24,6 +24,7 @@ from appliance.model.backup.restore import (
 from appliance.model.backup.restore_inventory import restore_inventory
 from appliance.model.backup.restore_release import Begun
 from appliance.model.plan.play import Play
+from appliance.model.plan.restored_without import ANNOTATION
 from appliance.model.plan.steps import CLUSTER_RESTORE
 from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
@@ -210,6 +211,12 @@ class _Run:
         everyone = tuple(dict.fromkeys((*self._names, *limit)))
         self._session.playbooks.play(Play(self._request.run.id, STEP, everyone, inventory), on_task)
 
+    def _mark_left_out(self, cluster: Cluster) -> None:
+        """Let every other command know of nodes that may come back with their old data."""
+        names = [name for name in self._plan.rejoin if name in cluster.nodes]
+        if names:
+            self._session.members.annotate(names, ANNOTATION, self._plan.key)
+
     def _verify(self, look: Look, expected: tuple[str, ...]) -> tuple[str, ...]:
         """Wait until the API answers and every node that was reached is Ready; who is not there."""
         patience = Patience(self._session.clock, PATIENCE_SECONDS)
@@ -222,6 +229,7 @@ class _Run:
             fault = _fault(cluster, needed)
             if not fault:
                 assert isinstance(cluster, Cluster)  # noqa: S101  (else there is a fault)
+                self._mark_left_out(cluster)
                 known = {*expected, *self._plan.rejoin}
                 gone = {name for name in cluster.nodes if name not in known}
                 return tuple(sorted(gone.union(_late(cluster, expected))))

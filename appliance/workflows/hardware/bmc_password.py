@@ -19,7 +19,14 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.node.bmc.password import Account, beginnings
-from appliance.model.node.bmc.report import Login, changed_name, login_names, login_of, next_name
+from appliance.model.node.bmc.report import (
+    Login,
+    changed_name,
+    chosen_names,
+    login_names,
+    login_of,
+    next_name,
+)
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.workflows.hardware.bmc_change import BmcChange, Job
 from appliance.workflows.node.maintenance.at_once import at_once
@@ -177,13 +184,17 @@ def _see(
         missing = " and no ".join(login)
         return NodePassword(name, reason=f"{name}: group_vars/all/vault.yml has no {missing}")
     waits = secrets.get(next_name(name), "")
-    # A BMC may take a password late, so the one that waits is tried at the end, too.
-    more = (*beginnings(waits), waits)
-    tried = [waits, login.password, *more] if waits else [login.password]
+    # Each once: BMCs count failed logins, and lock accounts. The old one first: a BMC may take the
+    # one that waits late, between the two.
+    tried = [login.password, waits, *beginnings(waits)] if waits else [login.password]
+    refused = [*([next_name(name)] if waits else []), chosen_names(name, secrets)[1]]
     state = NodePassword(name, waits=waits, since=secrets.get(changed_name(name), ""))
     try:
         with accounts.open(node) as bmc:
             found = _first(bmc, [Login(login.user, password) for password in tried])
+    except NodeUnreachable as error:
+        told = f"; it refused {' and '.join(refused)}" if error.answers else ""
+        return replace(state, reason=f"{error.message}{told}")
     except ApplianceError as error:
         return replace(state, reason=error.message)
     return _judged(replace(state, login=found[0], account=found[1]), accepted)

@@ -75,7 +75,7 @@ options:
   wait_seconds:
     description: How long a node may take to boot.
     type: int
-    default: 90
+    default: 180
 author: [Hyperscalers]
 """
 
@@ -197,7 +197,7 @@ def main():
             "user": {"type": "str", "default": "appliance"},
             "public_key": {"type": "str", "no_log": False},
             "only": {"type": "list", "elements": "str", "default": []},
-            "wait_seconds": {"type": "int", "default": 90},
+            "wait_seconds": {"type": "int", "default": 180},
         },
         required_if=[("state", "present", ["image", "subnet", "public_key"])],
         supports_check_mode=True,

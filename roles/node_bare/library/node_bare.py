@@ -129,6 +129,9 @@ class Bare:
             BareError: something stopped it; the same command continues.
             OSError: likewise.
         """
+        if self._want["forget"]:
+            # The lock was given back before: whoever took it since is at work here.
+            self.require_free()
         first = self.survey()
         # Without the site's CA nothing proves whose packages and folders these are.
         proved = bool(first.ca_sha256())
@@ -274,6 +277,15 @@ class Bare:
         for name in (*survey.own(), *survey.evidence()):
             self._remove(name)
 
+    def require_free(self):
+        """Require that no command holds the site.
+
+        Raises:
+            BareError: one does.
+        """
+        if (small_text(self.root / HOME / "lock/holder") or "").strip():
+            raise BareError("a command holds this site (/%s/lock/holder)" % HOME)
+
     def forget(self):
         """Remove the site's documents and lock, unless a command holds the site.
 
@@ -284,8 +296,7 @@ class Bare:
         if lock.is_dir():
             with (lock / "guard").open("a") as guard:
                 fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if (small_text(lock / "holder") or "").strip():
-                    raise BareError("a command holds this site (/%s/lock/holder)" % HOME)
+                self.require_free()
                 self._remove(HOME + "/archive")
                 self._remove(HOME + "/lock")
         self._remove(HOME + "/archive")

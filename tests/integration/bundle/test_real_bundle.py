@@ -109,6 +109,7 @@ def test_what_is_built_says_its_version(bundle: Path) -> None:
         "kubectl": ["version", "--client", "--short"],
         "helm": ["version", "--short"],
         "crane": ["version"],
+        "age": ["--version"],
     }.items():
         done = subprocess.run(
             [bundle / "bin" / program, *words], capture_output=True, text=True, check=True

@@ -48,6 +48,21 @@ CASES: dict[str, tuple[dict[str, int], dict[str, bytes | None], list[tuple[str, 
         {f"{NAME}.backup.json": _beside(NAME)},
         [("damaged", "the backup itself is gone")],
     ),
+    "its removal was killed": (
+        {f"{NAME}.backup.json": 5, f"{NAME}.backup.removing": 64},
+        {f"{NAME}.backup.json": _beside(NAME)},
+        [("being removed", "the next backup to this place ends it")],
+    ),
+    "its removal was killed at its end": (
+        {f"{NAME}.backup.removing": 64},
+        {},
+        [("being removed", "the next backup to this place ends it")],
+    ),
+    "its removal had not begun": (
+        {f"{NAME}.backup": 10, f"{NAME}.backup.json": 5, f"{NAME}.backup.removing": 64},
+        {f"{NAME}.backup.json": _beside(NAME)},
+        [("whole", "")],
+    ),
     "unreadable": (
         {f"{NAME}.backup": 10, f"{NAME}.backup.json": 5},
         {f"{NAME}.backup.json": None},

@@ -21,7 +21,7 @@ from tests import samples
 from tests.fakes import FakeRack
 from tests.unit.life.test_left_alone import rack as rack_with_one_in_maintenance
 
-PARTS = {"storage_client", "storage", "gpu", "runai", "node_roles", "access"}
+PARTS = {"storage_client", "storage", "gpu", "runai", "node_roles", "access", "timers"}
 
 
 def installed() -> FakeRack:

@@ -88,14 +88,20 @@ def test_another_laptop_ends_a_reset_of_the_only_control_plane(kubeconfig: str |
     assert any(line.startswith("an earlier run began: by ada on laptop") for line in bench.asked[1])
 
 
-def test_the_mark_of_a_cluster_before_this_one_forbids_nothing() -> None:
-    bench = Bench()
+@pytest.mark.parametrize("masters", [1, 3])
+@pytest.mark.parametrize("kubeconfig", [None, samples.CLUSTER_CA_SHA256])
+def test_the_mark_of_a_cluster_before_this_one_forbids_nothing(
+    masters: int, kubeconfig: str | None
+) -> None:
+    bench = Bench(masters)
+    bench.kubeconfig = kubeconfig
     bench.archive.documents[DOCUMENT] = ResetMark(
         "r0", "ada", "laptop", "2026-01-01T00:00:00Z", "0f" * 32
     ).as_text()
     bench.rack.kill_at = WHOLE.index("bare w1")
     with pytest.raises(Killed):
         bench.reset()
+    assert not any(line.startswith("an earlier run began") for line in bench.asked[0])
     mark = parse_reset(bench.archive.documents[DOCUMENT])
     assert mark is not None
     assert mark.ca == samples.CLUSTER_CA_SHA256, "another laptop reads it"

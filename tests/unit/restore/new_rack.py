@@ -14,11 +14,12 @@ from appliance.model.backup.not_carried import VolumeData
 from appliance.model.backup.record import EtcdMember, Manifest, Part
 from appliance.model.backup.restore import RestorePlan
 from appliance.model.site.settings import Node
+from appliance.model.state.journal import Record, Run
 from appliance.model.state.plan import Choice, Plan, Refusal
 from appliance.workflows.cluster.restore import RestoreResult
 from appliance.workflows.session.session import Session
 from tests import samples
-from tests.fakes import FakeJournal, FakeRack
+from tests.fakes import FakeJournal, FakeRack, run
 from tests.sessions import fake_session
 from tests.unit.restore.rack import BACKUP, MANIFEST
 
@@ -72,6 +73,15 @@ class FakeFile:
         take(io.BytesIO(content))
 
 
+class OnceJournal(FakeJournal):
+    """A journal that takes each record of a run once, as the real one."""
+
+    def append(self, record: Record) -> None:
+        if record.file_name in {one.file_name for one in self.records}:
+            raise FileExistsError(record.file_name)
+        super().append(record)
+
+
 class Killed(BaseException):
     """The process ended there."""
 
@@ -88,9 +98,10 @@ class NewRack:
     silent: set[str] = field(default_factory=set)
     authorities: dict[str, str] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
-    journal: FakeJournal = field(default_factory=FakeJournal)
+    journal: FakeJournal = field(default_factory=OnceJournal)
     now: bytes = DIGEST
     restored: int = 0
+    runs: int = 0
     made_with: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,8 +147,11 @@ class NewRack:
 
     # -- commands ---------------------------------------------------------------------------
 
-    def session(self) -> Session:
-        return fake_session(self.rack, self.journal)
+    def begin(self) -> tuple[Run, Session]:
+        self.runs += 1
+        made = run("cluster restore")
+        made = replace(made, id=f"{made.id[:-3]}{self.runs:03}")
+        return made, fake_session(self.rack, self.journal)
 
     def forecast(self) -> Plan:
         return Plan(steps=(), satisfied=(), refusals=self.refusals, choice=Choice("cp1", {}, ()))

@@ -166,7 +166,7 @@ def test_the_range_of_pods_is_forgotten_once(root: Path, monkeypatch: pytest.Mon
     (root / "run/flannel/subnet.env").write_text("FLANNEL_SUBNET=10.42.1.1/24")
     machine.made(KEY)
     machine.made(KEY)
-    assert called == [["/sbin/ip", "link", "delete", "dev", "cni0"]]
+    assert [words[-5:] for words in called] == [["ip", "link", "delete", "dev", "cni0"]]
     assert not (root / "run/flannel/subnet.env").exists()
 
 

@@ -65,7 +65,7 @@ class Api:
 
     @property
     def holder(self) -> str:
-        return (self.lease or {}).get("spec", {}).get("holderIdentity", "")
+        return str((self.lease or {}).get("spec", {}).get("holderIdentity", ""))
 
 
 class Node:

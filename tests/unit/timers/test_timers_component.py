@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from appliance.model.backup.names import KINDS
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest
 from appliance.model.checks.health.timers import findings, views
 from appliance.model.components.timers import unmet, variables, wanted
@@ -137,6 +138,7 @@ def test_one_node_makes_backups_and_every_one_renews_its_certificates_at_another
     backup = told["cp1"]["backup"]
     assert backup is not None
     assert backup["kinds"] == ["etcd", "control_plane", "objects", "tls", "registry"]
+    assert set(backup["kinds"]) | {wanted.RUNAI} <= set(KINDS)
     assert [(one["where"], one["what"]) for one in backup["elsewhere"]] == [
         ("this machine", "site"),
         ("this machine", "state"),
@@ -302,11 +304,11 @@ def test_a_node_without_timers_tells_of_none() -> None:
 
 def test_what_a_node_tells_has_the_form_that_is_read() -> None:
     strange = {"began": 1.5, "why": "x" * 9000, "renewed": ["a"] * 99, "more": {"deep": []}}
-    documents = {
+    files = {
         "/etc/appliance/timers/backup.json": {"keep": 3},
         "/var/lib/appliance/timers/backup.json": {"last": strange, "success": 7, "failures": "x"},
     }
-    found = probed(Place(documents), UNITS)  # type: ignore[arg-type]
+    found = probed(Place(files), UNITS)  # type: ignore[arg-type]
     assert found["backup"]["active"] == "active"
     assert found["backup"]["enabled"] is True
     assert (found["backup"]["success"], found["backup"]["failures"]) == ({}, 0)

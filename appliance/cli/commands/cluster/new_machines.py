@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from appliance.cli.commands.cluster.restore_view import restore_as_json
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from appliance.cli.site_session import SiteSession
     from appliance.model.backup.new_machines import NewMachinesPlan
     from appliance.model.backup.site_parts import SiteParts
+    from appliance.model.state.journal import Run
     from appliance.workflows.cluster.restoring.new_machines import NewMachinesResult
 
 FEW: Final = 10
@@ -164,15 +166,18 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     if options.accept_host_keys:
         trust = first.nodes.trust if options.dry_run else None
         accept(first.site, assume_yes=options.yes, trust=trust)
-    run = first.run(COMMAND)
-    request = RestoreRequest(first.site, run, dry_run=options.dry_run)
+
+    def new_run() -> Run:
+        return first.run(COMMAND)
+
+    request = RestoreRequest(first.site, new_run(), dry_run=options.dry_run)
     with progress(plain=options.as_json) as display:
         # Keys that are trusted for a dry run only are known to that connection.
         again = (lambda: first) if options.dry_run else connect
         ports = NewMachinesPorts(
             SshNewMachines(first.nodes, first.site.settings.ssh.python),
             backup,
-            NewMachineStages(again, display, backup, run),
+            NewMachineStages(again, display, backup, new_run),
         )
         done = restore_new_machines(
             request, ports, first.opened(lambda plan: _confirm(first, plan, options))
@@ -223,8 +228,6 @@ def _tell(done: NewMachinesResult, options: NewMachinesOptions) -> None:
 
 def as_json(done: NewMachinesResult) -> dict[str, Any]:
     """What ``-o json`` prints of a plan or of a finished run."""
-    from appliance.cli.commands.cluster.restore import restore_as_json
-
     plan, compared = done.plan, done.compared
     told: Mapping[str, tuple[int, int]] = compared.differ if compared else {}
     return {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.commands.cluster.restore_view import restore_as_json
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import (
     Place,
@@ -220,28 +221,3 @@ def _tell(done: RestoreResult) -> None:
             f"next: wipe {name} before it is on again, as it may have old data of etcd; then: "
             f"appliance node rejoin {name}"
         )
-
-
-def restore_as_json(done: RestoreResult) -> dict[str, Any]:
-    """What ``-o json`` prints of a plan or of a finished run."""
-    plan = done.plan
-    return {
-        "restore": plan.key,
-        "source": plan.source,
-        "recovery_point": plan.point or None,
-        "members": dict(plan.members),
-        "resumes": plan.resumes,
-        "known": plan.known,
-        "kept": {"path": plan.aside, "nodes": list(plan.kept)},
-        "rejoin": list(plan.rejoin),
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
-        "not_reached": list(done.away),
-        "not_ready": list(done.gone),
-        "compared": done.compared,
-        "took_seconds": round(done.took_seconds, 1),
-        "done": done.done,
-    }

@@ -124,7 +124,9 @@ class Answer(BaseHTTPRequestHandler):
         if fault is not None and self._fail(fault):
             return
         if not self._is_let_in(path):
-            self._send(*error(401, "AccessDenied"), {"WWW-Authenticate": 'Basic realm="bmc"'})
+            # What is switched off is not advertised (AccountService HTTPBasicAuth, DSP0268).
+            basic = {"WWW-Authenticate": 'Basic realm="bmc"'} if bmc.machine.quirks.basic else {}
+            self._send(*error(401, "AccessDenied"), basic)
             return
         if self._must_change(path):
             return

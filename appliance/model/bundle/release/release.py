@@ -80,7 +80,6 @@ class Versions(Frozen):
     cri_tools: str | None = None
     helm: str
     crane: str
-    age: str | None = None
     registry: str
     busybox: str
     gpu_operator: str | None = None

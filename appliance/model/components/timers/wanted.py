@@ -9,7 +9,6 @@ import hashlib
 from typing import Any, Final
 
 from appliance import __version__
-from appliance.model.backup.names import CONTROL_PLANE, ETCD, OBJECTS, REGISTRY, RUNAI, TLS
 from appliance.model.site.groups import CONTROL_PLANE as CONTROL_PLANE_GROUP
 from appliance.model.site.recovery.backup_settings import normal_recipient
 from appliance.model.site.settings import Node, Site
@@ -19,6 +18,9 @@ BACKUP: Final = "backup"
 CERTIFICATES: Final = "certificates"
 NAMES: Final = (BACKUP, CERTIFICATES)
 AGE: Final = "age"
+# Kinds of parts, as backups name them (model/backup/names.py).
+ETCD, CONTROL_PLANE, OBJECTS, RUNAI = "etcd", "control_plane", "objects", "runai"
+TLS, REGISTRY = "tls", "registry"
 API_PORT: Final = 6443
 READY_SECONDS: Final = 180
 _ALONE: Final = "this backup was made on {node} without a control host"

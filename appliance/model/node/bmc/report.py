@@ -52,10 +52,15 @@ class Login:
     password: str = field(repr=False)
 
 
+def chosen_names(node: str, secrets: Mapping[str, str]) -> tuple[str, str]:
+    """Names in the vault of the user and password that a node's BMC is given."""
+    own = login_names(node)
+    return own if any(secrets.get(name) for name in own) else (USER_NAME, PASSWORD_NAME)
+
+
 def login_of(node: str, secrets: Mapping[str, str]) -> Login | tuple[str, ...]:
     """The login of the node's own BMC, or else that of every BMC; or which names are missing."""
-    own = login_names(node)
-    names = own if any(secrets.get(name) for name in own) else (USER_NAME, PASSWORD_NAME)
+    names = chosen_names(node, secrets)
     missing = tuple(name for name in names if not secrets.get(name))
     return missing or Login(secrets[names[0]], secrets[names[1]])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -79,6 +79,13 @@ class Store(Protocol):
 
         Raises:
             NotHealthy, Refused, OSError: it stays.
+        """
+
+    def end_removal(self, backup: str, known: Collection[str]) -> bool:
+        """Remove what lies beside a backup whose file a killed run removed; whether it is ours.
+
+        Raises:
+            Refused, OSError: something is there still.
         """
 
     def remove_unfinished(self, backup: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from appliance.errors import NotHealthy, StepNotVerified
 from appliance.model.backup.names import DIGEST, id_moment
@@ -47,8 +47,10 @@ from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
+    from appliance.model.state.journal import Run
+    from appliance.model.state.plan import Plan
     from appliance.workflows.cluster.restore import RestoreRequest, RestoreResult
-    from appliance.workflows.cluster.restoring.ports import NewMachines, OpenedBackup, Stages
+    from appliance.workflows.cluster.restoring.ports import NewMachines, OpenedBackup
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "cluster restore"
@@ -63,6 +65,40 @@ _OWN: Final = (
     CHASSIS_ANNOTATION,
     MACS_ANNOTATION,
 )
+
+
+class Stages(Protocol):
+    """The commands of which a restore onto new machines is made; each looks at the site anew."""
+
+    def begin(self) -> tuple[Run, Session]:
+        """A run of its own in the journal, and its ports, which begin to look now."""
+
+    def forecast(self) -> Plan:
+        """What an install up to the workers would do."""
+
+    def install(self, until: str) -> None:
+        """Install up to a step, as ``appliance install`` does.
+
+        Raises:
+            what :func:`appliance.workflows.install.install` raises.
+        """
+
+    def restore(self, claim: str, *, only_resumed: bool) -> RestoreResult | None:
+        """Restore etcd over what was made on claimed machines, as for the same machines.
+
+        Args:
+            claim: the word of the claim.
+            only_resumed: do nothing, and return None, unless a restore was begun and not ended.
+
+        Raises:
+            what :func:`appliance.workflows.cluster.restore.cluster_restore` raises.
+        """
+
+    def volumes(self) -> Sequence[VolumeData]:
+        """Every volume that the restored cluster knows, and where its data has to be."""
+
+    def digest(self) -> bytes:
+        """The digest over the objects of the cluster, as a backup has it; empty: not to be had."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +148,7 @@ def restore_new_machines(
         NodeUnreachable: a machine does not answer; nothing was changed.
         what an install and a restore of etcd raise; the same command goes on.
     """
-    session = ports.stages.session()
+    _, session = ports.stages.begin()
     plan = _planned(request, session, ports)
     if request.dry_run:
         return NewMachinesResult(plan)
@@ -147,8 +183,9 @@ class _Run:
         self._why = (f"the backup {ports.backup.manifest.about.id}: {plan.recovery}",)
 
     def carry_out(self) -> NewMachinesResult:
-        clock = self._ports.stages.session().clock
-        began, plan, stages = clock.monotonic(), self._plan, self._ports.stages
+        plan, stages = self._plan, self._ports.stages
+        clock = stages.begin()[1].clock
+        began = clock.monotonic()
         if plan.stage in ("bare", "claimed"):
             self._claim()
             with begun():
@@ -168,13 +205,13 @@ class _Run:
 
     def _claim(self) -> None:
         """Claim every machine under the lock, if all is as it was shown."""
-        session = self._ports.stages.session()
+        run, session = self._ports.stages.begin()
         with session.lock:
             now = _planned(self._request, session, self._ports)
             refuse(now.refusals)
             shown = replace(self._plan, recovery=""), replace(now, recovery="")
             require_as_shown(*shown, "the machines have changed since this was shown")
-            recorder = Recorder(self._request.run, session)
+            recorder = Recorder(run, session)
             with recorder.run_step(CLAIMED, self._plan.members, self._why):
                 self._ports.machines.act(self._members, self._plan.key, CLAIM)
 
@@ -183,15 +220,15 @@ class _Run:
         stages, plan, machines = self._ports.stages, self._plan, self._ports.machines
         leader = self._request.site.node(plan.leader)
         stages.install(BEFORE)
-        session = stages.session()
+        run, session = stages.begin()
         with session.lock:
-            recorder = Recorder(self._request.run, session)
+            recorder = Recorder(run, session)
             with recorder.run_step(GIVEN, (leader.name,), self._why):
                 machines.give_authorities(leader, plan.key, self._contents())
         stages.install(UNTIL)
-        session = stages.session()
+        run, session = stages.begin()
         with session.lock:
-            recorder = Recorder(self._request.run, session)
+            recorder = Recorder(run, session)
             why = ("the backup has other ranges of pods",)
             with recorder.run_step(FORGOTTEN, plan.members, why):
                 self._require_authorities(leader)
@@ -232,9 +269,9 @@ class _Run:
 
     def _tell_identities(self) -> None:
         """Write into each Node object which machine it is now; etcd brought the lost ones back."""
-        session = self._ports.stages.session()
+        run, session = self._ports.stages.begin()
         with session.lock:
-            recorder = Recorder(self._request.run, session)
+            recorder = Recorder(run, session)
             with recorder.run_step(TOLD, self._plan.members, self._why):
                 look = session.nodes.look(self._members)
                 cluster = session.cluster.read(look.node_facts)

@@ -7,13 +7,9 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from appliance.model.backup.new_machines import Machine
-    from appliance.model.backup.not_carried import VolumeData
     from appliance.model.backup.record import Manifest
     from appliance.model.backup.restore_view import NodeView
     from appliance.model.site.settings import Node
-    from appliance.model.state.plan import Plan
-    from appliance.workflows.cluster.restore import RestoreResult
-    from appliance.workflows.session.session import Session
 
 
 class Restoring(Protocol):
@@ -77,37 +73,3 @@ class NewMachines(Protocol):
             ClusterError: the machine is not claimed, or has others.
             NodeUnreachable: it does not answer.
         """
-
-
-class Stages(Protocol):
-    """The commands of which a restore onto new machines is made; each looks at the site anew."""
-
-    def session(self) -> Session:
-        """Ports of a run that begins to look now."""
-
-    def forecast(self) -> Plan:
-        """What an install up to the workers would do."""
-
-    def install(self, until: str) -> None:
-        """Install up to a step, as ``appliance install`` does.
-
-        Raises:
-            what :func:`appliance.workflows.install.install` raises.
-        """
-
-    def restore(self, claim: str, *, only_resumed: bool) -> RestoreResult | None:
-        """Restore etcd over what was made on claimed machines, as for the same machines.
-
-        Args:
-            claim: the word of the claim.
-            only_resumed: do nothing, and return None, unless a restore was begun and not ended.
-
-        Raises:
-            what :func:`appliance.workflows.cluster.restore.cluster_restore` raises.
-        """
-
-    def volumes(self) -> Sequence[VolumeData]:
-        """Every volume that the restored cluster knows, and where its data has to be."""
-
-    def digest(self) -> bytes:
-        """The digest over the objects of the cluster, as a backup has it; empty: not to be had."""
