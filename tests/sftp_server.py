@@ -47,6 +47,7 @@ class Faults:
     read_only: bool = False
     refuses: bool = False
     taken: int = 0
+    hung: int = 0
 
 
 class _Login(paramiko.ServerInterface):
@@ -107,6 +108,7 @@ class _Files(paramiko.SFTPServerInterface):
 
     def wait(self, where: str) -> None:
         if self.faults.hangs_at == where:
+            self.faults.hung += 1
             time.sleep(60)
 
     def _real(self, path: str) -> Path:

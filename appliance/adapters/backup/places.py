@@ -55,6 +55,16 @@ class Place(Protocol):
             CommandFailed: it could not be written.
         """
 
+    def give_up(self, name: str) -> bool:
+        """Give up what a process that was killed left of a file, where no list shows it.
+
+        Returns:
+            Whether there was something.
+
+        Raises:
+            OSError: it is there still.
+        """
+
     def remove(self, name: str) -> None:
         """Remove a file, by its exact name; one that is gone is none of ours.
 
@@ -138,6 +148,11 @@ class FolderPlace:
                 f"{path} was not written: {error.strerror or error}",
                 hint="older backups are untouched; free space or name another place, and run again",
             ) from error
+
+    def give_up(self, name: str) -> bool:
+        """Nothing is hidden in a folder."""
+        del name
+        return False
 
     def remove(self, name: str) -> None:
         """Remove a regular file; never a folder or what a link names."""

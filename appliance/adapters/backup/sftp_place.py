@@ -168,6 +168,11 @@ class SftpPlace:
                 "place: --to PLACE; then run the same command again",
             ) from error
 
+    def give_up(self, name: str) -> bool:
+        """Nothing is hidden in a folder."""
+        del name
+        return False
+
     def remove(self, name: str) -> None:
         """Remove a regular file; never a folder or what a link names.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from appliance.adapters.backup.places import Place
 from appliance.adapters.backup.reader import check_file, read_beside
 from appliance.adapters.backup.writer import BackupWriter, fingerprints, new_backup
-from appliance.errors import ApplianceError, Refused
+from appliance.errors import ApplianceError, CommandFailed, Refused
 from appliance.model.backup.holdings import Held, holdings, sidecar_names
 from appliance.model.backup.names import (
     PARTIAL_SUFFIX,
@@ -22,6 +23,7 @@ from appliance.model.backup.record import MOST_SIDECAR_BYTES, Sidecar
 
 # Of all files beside backups together.
 MOST_BESIDE_BYTES: Final = 64 << 20
+MOST_SECONDS: Final = 300.0
 _SHA256_BYTES: Final = 64
 
 
@@ -48,8 +50,11 @@ class BackupStore:
         """
         sizes = self.place.sizes()
         beside, left = {}, MOST_BESIDE_BYTES
+        until = time.monotonic() + MOST_SECONDS
         # Storage of others may hold thousands of the largest size: the newest are read.
         for name in reversed(sidecar_names(sizes)):
+            if time.monotonic() > until:
+                raise self._late(f"it took longer than {MOST_SECONDS:.0f} s")
             left -= sizes[name]
             beside[name] = self._beside(name) if left >= 0 else None
         return holdings(sizes, beside)
@@ -57,8 +62,17 @@ class BackupStore:
     def _beside(self, name: str) -> bytes | None:
         try:
             return self.place.read(name, most_bytes=MOST_SIDECAR_BYTES)
+        except TimeoutError as error:
+            # Every other file would take as long.
+            raise self._late(str(error)) from error
         except OSError:
             return None
+
+    def _late(self, why: str) -> CommandFailed:
+        return CommandFailed(
+            f"{self.told} cannot be read: {why}",
+            hint="see what is wrong there, or name another place: --to PLACE",
+        )
 
     def new(
         self, backup: str, recipients: Sequence[str], moment: float
@@ -145,6 +159,7 @@ class BackupStore:
         if not is_backup_id(backup):
             raise Refused(f"{backup[:100]!r} is no name of a backup")
         sizes = self.place.sizes()
+        hidden = self.place.give_up(backup + SUFFIX)
         left = [
             name
             for name in (
@@ -158,7 +173,7 @@ class BackupStore:
         for name in left:
             with suppress(FileNotFoundError):
                 self.place.remove(name)
-        return bool(left)
+        return hidden or bool(left)
 
     def _lacks(self, name: str) -> bool:
         """Whether there is no such file; a list that is cut off is no evidence."""

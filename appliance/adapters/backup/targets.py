@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from appliance.adapters.backup.places import FolderPlace, Place
 from appliance.adapters.backup.store import BackupStore
-from appliance.errors import NotHealthy, Refused
+from appliance.errors import ConfigError, NotHealthy, Refused
 from appliance.model.backup.names import SUFFIX, is_backup_id
 from appliance.model.site.recovery.backup_targets import (
-    S3,
-    SFTP,
+    S3_SCHEME,
+    SFTP_SCHEME,
     FolderTarget,
     NoTarget,
     SftpTarget,
@@ -21,6 +21,7 @@ from appliance.model.site.recovery.backup_targets import (
 )
 
 if TYPE_CHECKING:
+    from appliance.model.site.recovery.backup_s3 import S3
     from appliance.model.site.settings import Site
 
 
@@ -32,16 +33,21 @@ class Access:
         known_hosts: the host keys that the operator confirmed.
         private_key: path of the site's SSH key; None: the SSH agent's.
         secret: reads a secret of the vault by its name; None if it has none.
+        s3: the S3-compatible server, its CA with a path of this machine; None: there is none.
     """
 
     known_hosts: Path
     private_key: str | None
     secret: Callable[[str], str | None]
+    s3: S3 | None = None
 
 
 def access_of(site: Site, secret: Callable[[str], str | None]) -> Access:
     """What a site has; the vault is not opened before it is needed."""
-    return Access(site.known_hosts, site.settings.ssh.private_key, secret)
+    s3 = site.settings.backup.s3 if site.settings.backup else None
+    if s3 is not None and s3.ca is not None:
+        s3 = s3.model_copy(update={"ca": str(site.directory / s3.ca)})
+    return Access(site.known_hosts, site.settings.ssh.private_key, secret, s3)
 
 
 def place_at(text: str, access: Access) -> Place:
@@ -60,7 +66,14 @@ def place_at(text: str, access: Access) -> Place:
         from appliance.adapters.backup.sftp_place import SftpPlace
 
         return SftpPlace(target, access.known_hosts, access.private_key)
-    raise Refused(f"{target.told}: this version keeps backups in folders and by SFTP only")
+    from appliance.adapters.backup.s3_place import S3Place
+
+    if access.s3 is None:
+        raise ConfigError(
+            f"{target.told}: site.yml does not say which server has this bucket",
+            hint="write backup: s3: endpoint; see appliance docs back-up-the-appliance",
+        )
+    return S3Place(target, access.s3, access.secret)
 
 
 def store_at(text: str, access: Access) -> BackupStore:
@@ -74,7 +87,7 @@ def store_at(text: str, access: Access) -> BackupStore:
 
 def is_remote(text: str) -> bool:
     """Whether a text names a place on another machine."""
-    return text.startswith((SFTP, S3))
+    return text.startswith((SFTP_SCHEME, S3_SCHEME))
 
 
 def backup_at(text: str, access: Access) -> tuple[BackupStore, str]:

@@ -211,7 +211,8 @@ class _Content(io.RawIOBase):
         self.cause: BaseException | None = None
         self._left = size
         self._pieces = iter(pieces)
-        self._rest = b""
+        # A view: a large piece is not copied once for each read.
+        self._rest = memoryview(b"")
         self._sum = hashlib.sha256()
 
     @property
@@ -225,7 +226,7 @@ class _Content(io.RawIOBase):
         found = bytearray()
         while len(found) < wanted:
             if not self._rest:
-                self._rest = self._next()
+                self._rest = memoryview(self._next())
             piece = self._rest[: wanted - len(found)]
             self._rest = self._rest[len(piece) :]
             found += piece

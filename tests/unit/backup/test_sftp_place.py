@@ -190,6 +190,24 @@ def test_the_line_that_the_hint_adds_pins_the_server(server: SftpServer, access:
     assert store.held() == ()
 
 
+def test_a_list_of_a_server_that_hangs_ends_with_the_first_file(
+    server: SftpServer,
+    store: BackupStore,
+    write: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(OLD)
+    write(NAME)
+    monkeypatch.setattr(sftp_place, "STEP_SECONDS", 1.0)
+    server.faults.hangs_at = "read"
+    with pytest.raises(CommandFailed, match="no answer within 1 s"):
+        store.held()
+    assert server.faults.hung == 1
+    monkeypatch.setattr("appliance.adapters.backup.store.MOST_SECONDS", -1.0)
+    with pytest.raises(CommandFailed, match="took longer"):
+        store.held()
+
+
 def test_a_folder_that_is_not_there_and_a_server_that_is_off(
     server: SftpServer, access: Access
 ) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import BeforeValidator, Field, StrictInt
+from pydantic import BeforeValidator, Field, StrictInt, model_validator
 
 from appliance.model.site.fields import Flag, Settings, wrong
+from appliance.model.site.recovery.backup_s3 import S3
 from appliance.model.site.recovery.backup_targets import (
+    S3_SCHEME,
     TARGET_EXAMPLES,
     FolderTarget,
     NoTarget,
@@ -129,8 +131,19 @@ class Backup(Settings):
     """Public keys that open a backup (age1 or ssh-ed25519): yours, and one kept elsewhere."""
     to: Target
     """A folder of the control host, `sftp://USER@HOST[:PORT]/PATH`, or `s3://BUCKET/PREFIX`."""
+    s3: S3 | None = None
+    """The server of `to: s3://...`; null: none."""
     keep: Keep = Keep()
     fresh_hours: Annotated[StrictInt, Field(ge=1, le=8760)] = 26
     """A newest backup that is older gives a warning, and holds back maintenance and upgrades."""
     schedule: Schedule | None = None
     """Backups by a timer on one control-plane node; null: only by `cluster backup create`."""
+
+    @model_validator(mode="after")
+    def _require_server(self) -> Self:
+        if self.to.startswith(S3_SCHEME) and self.s3 is None:
+            raise wrong(
+                "to names a bucket, and nothing says on which server",
+                "write backup: s3: endpoint, too",
+            )
+        return self

@@ -11,8 +11,8 @@ from typing import Final
 
 from appliance.model.site import addresses
 
-SFTP: Final = "sftp://"
-S3: Final = "s3://"
+SFTP_SCHEME: Final = "sftp://"
+S3_SCHEME: Final = "s3://"
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,127}")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _STEP: Final = re.compile(r"[A-Za-z0-9._+=,@ -]{1,200}")
@@ -62,7 +62,7 @@ class SftpTarget:
     def told(self) -> str:
         """As it is written; no secret."""
         port = "" if self.port == SSH_PORT else f":{self.port}"
-        return f"{SFTP}{self.user}@{self.host}{port}{self.path}"
+        return f"{SFTP_SCHEME}{self.user}@{self.host}{port}{self.path}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class S3Target:
     @property
     def told(self) -> str:
         """As it is written; no secret."""
-        return f"{S3}{self.bucket}/{self.prefix}".rstrip("/")
+        return f"{S3_SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
 
 BackupTarget = FolderTarget | SftpTarget | S3Target
@@ -94,9 +94,9 @@ def backup_target(text: str) -> BackupTarget:
     """
     if not text.isprintable() or len(text) > 1000:
         raise NoTarget("a place for backups is one line of printable characters", TARGET_EXAMPLES)
-    if text.startswith(SFTP):
+    if text.startswith(SFTP_SCHEME):
         return _sftp(text)
-    if text.startswith(S3):
+    if text.startswith(S3_SCHEME):
         return _s3(text)
     if "://" in text:
         raise NoTarget(
@@ -113,7 +113,7 @@ _S3_EXAMPLE: Final = "write it like s3://backups/rack7"
 
 
 def _sftp(text: str) -> SftpTarget:
-    where, slash, path = text.removeprefix(SFTP).partition("/")
+    where, slash, path = text.removeprefix(SFTP_SCHEME).partition("/")
     user, at, rest = where.rpartition("@")
     host, colon, port = rest.partition(":")
     if not at or not _USER.fullmatch(user):
@@ -134,7 +134,7 @@ def _sftp(text: str) -> SftpTarget:
 
 
 def _s3(text: str) -> S3Target:
-    bucket, _, prefix = text.removeprefix(S3).partition("/")
+    bucket, _, prefix = text.removeprefix(S3_SCHEME).partition("/")
     if not _BUCKET.fullmatch(bucket) or ".." in bucket or addresses.is_address(bucket):
         raise NoTarget(f"{bucket[:100]!r} is no name of a bucket", _S3_EXAMPLE)
     steps = prefix.strip("/").split("/") if prefix.strip("/") else []
