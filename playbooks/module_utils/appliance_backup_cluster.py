@@ -23,6 +23,7 @@ from ansible.module_utils.runai_upgrade_record import UpgradeError
 HELM = "/usr/local/bin/helm"
 # Helm release -> its namespace.
 RELEASES = {"runai-backend": "runai-backend", "runai-cluster": "runai"}
+VERSIONS = "runai/releases.json"
 CA, LOGIN = "/etc/appliance/ca.crt", "/etc/appliance/registry/login"
 MANIFESTS = ",".join(
     (
@@ -69,6 +70,7 @@ def of_runai(found, _want, data):
             found.lacks("runai", "there is no namespace runai-backend: Run:ai is not installed")
             return
         _values(found, kubectl)
+        _versions(found)
         _databases(found, data)
     except (JobError, KubectlError, UpgradeError) as error:
         found.lacks("runai", error)
@@ -113,6 +115,38 @@ def _values(found, kubectl):
     else:
         text = json.dumps({"spec": config.get("spec") or {}}, indent=1, sort_keys=True)
         found.text("runai/runaiconfig.yml", text.encode())
+
+
+def versions():
+    """Return Helm release -> its version of Run:ai and its state, as helm says.
+
+    Raises:
+        UpgradeError: helm does not say it.
+    """
+    found = {}
+    for name, namespace in sorted(RELEASES.items()):
+        argv = [HELM, "list", "--all", "--namespace=" + namespace, "--output=json"]
+        rc, out, err = run([*argv, "--kubeconfig=" + KUBECONFIG], seconds=60)
+        try:
+            listed = json.loads(out) if rc == 0 else None
+        except ValueError:
+            listed = None
+        if not isinstance(listed, list):
+            raise UpgradeError("helm list: %s" % (err.strip() or "no answer"))
+        for one in listed:
+            if one.get("name") == name:
+                told = {"version": one.get("app_version"), "status": one.get("status")}
+                found[name] = {key: str(value or "") for key, value in told.items()}
+    return found
+
+
+def _versions(found):
+    try:
+        told = versions()
+    except UpgradeError as error:
+        found.lacks(VERSIONS, error)
+        return
+    found.text(VERSIONS, json.dumps(told, indent=1, sort_keys=True).encode())
 
 
 def of_objects(found, _want, _data):

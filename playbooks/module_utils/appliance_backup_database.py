@@ -44,12 +44,13 @@ class Server:
 
     Args:
         data: a folder of our own for what it answers.
+        job: runs commands, as :class:`NodeJob` does; None: a unit for trials.
     """
 
-    def __init__(self, data):
+    def __init__(self, data, job=None):
         self._data = data
         self._want = {"kubectl": PROGRAM, "kubeconfig": KUBECONFIG}
-        self._job = NodeJob("backup-verify", run, python=sys.executable)
+        self._job = job or NodeJob("backup-verify", run, python=sys.executable)
 
     def ask(self, database, statement):
         """Return the lines that a statement answers.

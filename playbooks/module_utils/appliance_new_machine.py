@@ -21,8 +21,8 @@ ROOT = Path("/")
 RESTORES, MARK = "var/lib/appliance/restore", "mark.json"
 KEY = re.compile(r"new-[0-9A-Za-z][0-9A-Za-z._-]{0,120}\Z")
 ACTS = ("claim", "pki", "made", "known")
-BRIDGE, SUBNET = "cni0", "run/flannel/subnet.env"
-LINKS, IP_SECONDS = "sys/class/net", 30
+LINKS, SUBNET = ("cni0", "flannel.1"), "run/flannel/subnet.env"
+NETWORK, IP_SECONDS = "sys/class/net", 30
 PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PKI = "etc/kubernetes/pki"
 AUTHORITIES = (
@@ -192,10 +192,10 @@ def pki(key, text):
 def made(key):
     """Note that the machine is a member, and forget the range of addresses that its pods had.
 
-    The cluster of the backup gives each node its own range again; the bridge would keep this one.
+    The cluster of the backup gives each node its own range again; the links would keep this one.
 
     Raises:
-        ClaimError: the machine is not claimed, or the bridge stays.
+        ClaimError: the machine is not claimed, or a link stays.
     """
     done = acts(key)
     if "claim" not in done:
@@ -203,20 +203,25 @@ def made(key):
     if "made" in done:
         return
     (ROOT / SUBNET).unlink(missing_ok=True)
-    if (ROOT / LINKS / BRIDGE).exists():
-        argv = ["ip", "link", "delete", "dev", BRIDGE]
-        ended = subprocess.run(  # noqa: S603  (fixed words)
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={"PATH": PATHS},
-            timeout=IP_SECONDS,
-            check=False,
-        )
-        if ended.returncode != 0:
-            raise ClaimError("the link %s stays: %s" % (BRIDGE, ended.stderr.decode()[-200:]))
+    for link in LINKS:
+        if (ROOT / NETWORK / link).exists():
+            _delete_link(link)
     note(key, "made")
+
+
+def _delete_link(name):
+    argv = ["ip", "link", "delete", "dev", name]
+    ended = subprocess.run(  # noqa: S603  (fixed words)
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={"PATH": PATHS},
+        timeout=IP_SECONDS,
+        check=False,
+    )
+    if ended.returncode != 0:
+        raise ClaimError("the link %s stays: %s" % (name, ended.stderr.decode()[-200:]))
 
 
 def _place(beside, target, given):

@@ -208,6 +208,10 @@ PLACES: Final[Places] = {
     },
     "appliance/lab/standins/gpu_operator_standin/pci_tree.py": {"write: rmtree": STANDIN},
     "appliance/lab/standins/vendor_bundle_standin/images/agent.py": {"main: unlink": STANDIN},
+    "appliance/lab/standins/vendor_bundle_standin/images/pg_dump.py": {
+        "Databases.write: replace": STANDIN,
+        "_change: rmtree": STANDIN,
+    },
     "appliance/lab/standins/vendor_bundle_standin/images/store.py": {
         "Documents.do_PUT: replace": STANDIN,
     },

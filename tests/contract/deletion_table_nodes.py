@@ -141,7 +141,7 @@ ON_NODES: Final[Places] = {
     "playbooks/module_utils/appliance_new_machine.py": {
         "_place: rename": CLAIMED,
         "_write: replace": WRITE,
-        "made: argv delete": CLAIMED,
+        "_delete_link: argv delete": CLAIMED,
         "made: unlink": CLAIMED,
     },
     "playbooks/module_utils/appliance_restore_intake.py": {

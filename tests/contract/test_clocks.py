@@ -42,6 +42,7 @@ RECORDS = {
     "appliance/workflows/cluster/backup.py": "when a backup was made, and which ones are old",
     "appliance/workflows/cluster/backups/freshness.py": "how old the newest backup is",
     "appliance/workflows/cluster/restore.py": "how old a backup is, and the name of a restore",
+    "appliance/workflows/cluster/restoring/database.py": "how old a backup is",
     "appliance/workflows/cluster/upgrading/run.py": "since when an upgrade is under way",
     "appliance/workflows/cluster/upgrading/nodes.py": "since when a node is cordoned",
     "appliance/cli/commands/hardware/bmc_password.py": "on which day a password was replaced",

@@ -193,7 +193,7 @@ ROWS = (
     ),
     _lab(
         "secrets",
-        "no secret is told anywhere; Run:ai is upgraded, resumed and taken back",
+        "no secret is told anywhere; Run:ai is upgraded, taken back, and restored from a backup",
         "tests/lab/runai",
     ),
     Row(
@@ -218,6 +218,12 @@ ROWS = (
         "restore",
         "etcd of three control planes is destroyed, or one is left: one command, killed at will",
         "tests/lab/test_restore.py",
+    ),
+    Row(
+        "databases",
+        "a real PostgreSQL: databases are restored beside the old ones and swapped, killed at will",
+        ("tests/integration/test_restore_database.py",),
+        ("playbooks", "roles/runai_upgrade", "roles/runai_cluster", "tests/integration"),
     ),
     _lab(
         "restore-new-machines",

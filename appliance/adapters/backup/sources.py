@@ -88,7 +88,7 @@ class NodeStream:
         Raises:
             NodeUnreachable: the connection broke, or the node failed, or sends something else.
         """
-        line, self._rest = _first_line(self._node, self._pieces)
+        line, self._rest = first_line(self._node, self._pieces)
         try:
             return read_answer(line, self._node.name, self._kinds)
         except Unreadable as error:
@@ -188,7 +188,7 @@ class NodeSources:
         given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))
         how = self._limits(DATABASE_SECONDS)
         with self._nodes.stream_as_root(node, script, given, **how) as pieces:
-            line, _ = _first_line(node, pieces)
+            line, _ = first_line(node, pieces)
         try:
             found = read_json(line, most_bytes=_MOST_TRIAL_BYTES)
             return int(found["tables"]), int(found["rows"])
@@ -221,7 +221,7 @@ class NodeSources:
         given = chain([program], iter(lambda: content.read(_CHUNK), b""))
         how = self._limits(self._restoring_seconds())
         with self._nodes.stream_as_root(node, script, given, **how) as pieces:
-            line, _ = _first_line(node, pieces)
+            line, _ = first_line(node, pieces)
         try:
             return typed(read_json(line, most_bytes=_MOST_TRIAL_BYTES), EtcdContent)
         except Unreadable as error:
@@ -230,7 +230,7 @@ class NodeSources:
             ) from error
 
 
-def _first_line(node: Node, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
+def first_line(node: Node, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
     """The first line that is not empty, and what came after it."""
     seen = b""
     for piece in pieces:

@@ -32,6 +32,7 @@ KINDS: Final = (ETCD, CONTROL_PLANE, SITE, STATE, RUNAI, TLS, REGISTRY, VOLUMES,
 
 SNAPSHOT: Final = "etcd/snapshot.db"
 COUNTS: Final = "runai/counts.json"
+RUNAI_RELEASES: Final = "runai/releases.json"
 GLOBALS: Final = "runai/globals.sql"
 RUNAI_CONFIG: Final = "runai/runaiconfig.yml"
 INVENTORY: Final = "registry/inventory.json"

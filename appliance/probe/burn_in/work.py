@@ -6,6 +6,7 @@ bounded: a share of the free memory, one file without a name, bursts of the netw
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -125,6 +126,7 @@ def answer() -> str:
 def _disk(board: Board, folder: Path, blocks: int) -> Load:
     written, read = board.counter("disk", "written"), board.counter("disk", "read")
     bad, passes = board.counter("disk", "errors"), board.counter("disk", "passes")
+    full = board.counter("disk", "full")
 
     def run() -> None:
         # A file without a name: whatever ends this process, nothing stays.
@@ -132,16 +134,24 @@ def _disk(board: Board, folder: Path, blocks: int) -> Load:
             pattern = b""
             while True:
                 try:
-                    if not pattern or written.value + blocks * BLOCK <= MOST_WRITTEN:
-                        pattern = os.urandom(BLOCK)
-                        write_blocks(file.fileno(), pattern, blocks, written)
-                    read_blocks(file.fileno(), pattern, blocks, read, bad)
-                    passes.add()
-                except OSError:
-                    bad.add()
+                    if not written.value or written.value + blocks * BLOCK <= MOST_WRITTEN:
+                        fresh, pattern = os.urandom(BLOCK), b""
+                        write_blocks(file.fileno(), fresh, blocks, written)
+                        pattern = fresh
+                    # What was not written whole is not compared.
+                    if pattern:
+                        read_blocks(file.fileno(), pattern, blocks, read, bad)
+                        passes.add()
+                except OSError as error:
+                    (full if is_full(error) else bad).add()
                 time.sleep(DISK_REST_SECONDS)
 
     return Load("disk", run)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether somebody else filled the file system meanwhile, which is no fault of the disk."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _numbered(pattern: bytes, number: int) -> bytes:

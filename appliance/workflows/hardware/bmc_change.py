@@ -82,9 +82,10 @@ class BmcChange:
             given = login.password if job.is_given else self._give(job, bmc, new)
             holds = self._shortest(job, bmc, given, new)
             trouble = self._old_lets_in(job, bmc, old, holds)
-            self._vault.change(self._changes(job, holds, verified=not trouble))
             if trouble:
-                raise StepNotVerified(f"{name}: {trouble}")
+                # A BMC that takes both may forget either: the vault keeps both until one is out.
+                raise StepNotVerified(f"{name}: {trouble}; the vault keeps both")
+            self._vault.change(self._changes(job, holds))
             seen = bmc.see(replace(login, password=holds))
         only = f"; it keeps only the first {len(holds)} characters, and so does the vault"
         cut = only if len(holds) < len(new) else ""
@@ -107,12 +108,12 @@ class BmcChange:
         users = {name: one.user for name, one in logins.items() if isinstance(one, Login)}
         return tuple(name for name in job.same_bmc if users.get(name) == job.login.user)
 
-    def _changes(self, job: Job, holds: str, *, verified: bool) -> dict[str, str | None]:
+    def _changes(self, job: Job, holds: str) -> dict[str, str | None]:
         changes: dict[str, str | None] = {}
         for name in self._same_account(job):
             user_name, password_name = login_names(name)
             changes |= {user_name: job.login.user, password_name: holds, next_name(name): None}
-            changes[changed_name(name)] = job.today if verified else None
+            changes[changed_name(name)] = job.today
         return changes
 
     def _give(self, job: Job, bmc: BmcAccounts, new: str) -> str:

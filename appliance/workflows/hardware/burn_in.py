@@ -272,7 +272,7 @@ def _collected(
     at = datetime.fromtimestamp(session.clock.now(), UTC).isoformat(timespec="seconds")
     found: list[NodeBurnIn] = []
     kept: dict[str, BurnInRecord] = {}
-    tellers = _tellers(looks)
+    tellers, taken = _tellers(looks), list[str]()
     for name, look in looks.items():
         if isinstance(look, str):
             found.append(NodeBurnIn(name, reason=look))
@@ -283,12 +283,24 @@ def _collected(
             before = record_of(session.documents.read(document))
             if before is not None and before == record.model_copy(update={"at": before.at}):
                 record = before
-            if not request.dry_run and len(tellers[document]) == 1:
+            if before is not None and _is_of_another(before, name, request.site):
+                taken.append(
+                    f"the burn-in of {name} is not kept: its machine, "
+                    f"{record.burn_in.machine.words()}, is recorded as that of {before.node}; if "
+                    f"it was moved, remove .appliance/{document} in the site's directory"
+                )
+            elif not request.dry_run and len(tellers[document]) == 1:
                 session.documents.keep(document, record.text())
                 kept[name] = record
         found.append(NodeBurnIn(name, record))
     missed = keep_burn_ins(kept, session.archive)
-    return BurnInResult(tuple(found), sentences, missed=(*_told_twice(looks, tellers), *missed))
+    told = (*_told_twice(looks, tellers), *taken, *missed)
+    return BurnInResult(tuple(found), sentences, missed=told)
+
+
+def _is_of_another(before: BurnInRecord, name: str, site: Site) -> bool:
+    """Whether a machine was recorded under the name of another node that the site still has."""
+    return before.node != name and any(node.name == before.node for node in site.nodes)
 
 
 def _tellers(looks: Mapping[str, Look | str]) -> Mapping[str, list[str]]:

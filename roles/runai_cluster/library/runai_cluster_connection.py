@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.runai_backend_api import ARGUMENTS, BackendError, answer
+from ansible.module_utils.runai_backend_api import ARGUMENTS, answer, connection, is_shown
 
 DOCUMENTATION = r"""
 module: runai_cluster_connection
@@ -48,37 +48,6 @@ uuid: {description: The backend's name of the cluster, type: str, returned: succ
 connection: {description: What the backend says of it, type: str, returned: success}
 shown: {description: Whether that is the word for a connection, type: bool, returned: success}
 """
-
-CONNECTED = "connected"
-AWAY = ("waiting", "disconnected", "not connected")
-
-
-def connection(backend, record, want):
-    """Return (uuid, what the backend says of it, whether that is noted just now).
-
-    Raises:
-        BackendError: it says that the cluster is away, or knows none.
-    """
-    backend.log_in(want["username"], want["password"])
-    uuid = record.read().get("uuid")
-    ours = [one for one in backend.listed() if uuid and one.get("uuid") == uuid]
-    if not ours:
-        raise BackendError(
-            "the backend does not list the cluster %s, whose part runs here: look at its web page, "
-            "Clusters" % want["cluster"]
-        )
-    said = "".join(c for c in str(ours[0].get("status") or "") if c.isprintable())[:100]
-    if said.lower().replace("_", " ").startswith(AWAY):
-        raise BackendError(
-            "the pods of the cluster %s are ready, and the backend says of it: %s. See why: "
-            "kubectl -n runai logs deployment/runai-agent" % (want["cluster"], said)
-        )
-    return uuid, said, record.confirm()
-
-
-def is_shown(said):
-    """Return whether the backend's word is the known one for a connection."""
-    return said.strip().lower() == CONNECTED
 
 
 def main():

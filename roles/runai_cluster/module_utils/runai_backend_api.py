@@ -33,6 +33,8 @@ FIRST_PASSWORDS, RESEARCHERS = "first-passwords", "researcher-login"
 TOKEN = "/auth/realms/runai/protocol/openid-connect/token"  # noqa: S105 - a path
 SETTING = "/v1/k8s/setting"
 FORM = "application/x-www-form-urlencoded"
+CONNECTED = "connected"
+AWAY = ("waiting", "disconnected", "not connected")
 HTTPS = 443
 # For one question and its whole answer; a cluster's values have some tens of kilobytes.
 SECONDS, LARGEST_ANSWER = 60, 8 << 20
@@ -301,6 +303,34 @@ class Record:
         """Keep nothing."""
         namespace = "--namespace=" + NAMESPACE
         self._kubectl.call(["delete", "configmap", CONFIG_MAP, namespace, "--ignore-not-found"])
+
+
+def connection(backend, record, want):
+    """Return (uuid, what the backend says of it, whether that is noted just now).
+
+    Raises:
+        BackendError: it says that the cluster is away, or knows none.
+    """
+    backend.log_in(want["username"], want["password"])
+    uuid = record.read().get("uuid")
+    ours = [one for one in backend.listed() if uuid and one.get("uuid") == uuid]
+    if not ours:
+        raise BackendError(
+            "the backend does not list the cluster %s, whose part runs here: look at its web page, "
+            "Clusters" % want["cluster"]
+        )
+    said = "".join(c for c in str(ours[0].get("status") or "") if c.isprintable())[:100]
+    if said.lower().replace("_", " ").startswith(AWAY):
+        raise BackendError(
+            "the pods of the cluster %s are ready, and the backend says of it: %s. See why: "
+            "kubectl -n runai logs deployment/runai-agent" % (want["cluster"], said)
+        )
+    return uuid, said, record.confirm()
+
+
+def is_shown(said):
+    """Return whether the backend's word is the known one for a connection."""
+    return said.strip().lower() == CONNECTED
 
 
 def insist(attempt, seconds, clock=time):

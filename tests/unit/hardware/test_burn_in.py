@@ -204,6 +204,23 @@ def test_machines_that_tell_one_serial_do_not_overwrite_each_others_record() -> 
     )
 
 
+def test_a_node_that_tells_anothers_serial_does_not_replace_its_record() -> None:
+    """Asked alone, nothing but the record shows that the machine has another name."""
+    bench = Bench()
+    bench.burn("w2", hours=8.0)
+    bench.burning.finish("w2")
+    bench.look("w2")
+    before = dict(bench.documents.texts)
+    bench.burn("w1", hours=8.0)
+    bench.burning.states["w1"]["identity"] = {"serial": "SN-w2"}
+    bench.burning.finish("w1")
+    done = bench.look("w1")
+    assert bench.documents.texts["burn-in/SN-w2.json"] == before["burn-in/SN-w2.json"]
+    (said,) = done.missed
+    assert said.startswith("the burn-in of w1 is not kept: its machine, serial SN-w2, is recorded")
+    assert "as that of w2" in said
+
+
 def test_a_record_that_says_the_same_is_not_written_again() -> None:
     bench = Bench()
     bench.burn("w1", hours=8.0)

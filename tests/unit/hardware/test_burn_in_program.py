@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -194,6 +195,25 @@ def test_a_wrong_answer_is_counted(tmp_path: Path) -> None:
         os.pwrite(file.fileno(), b"\x01", work.BLOCK + 77)
         work.read_blocks(file.fileno(), pattern, 2, seen, wrong)
     assert (written.value, seen.value, wrong.value) == (2 * work.BLOCK, 4 * work.BLOCK, 1)
+
+
+@pytest.mark.parametrize(("number", "full"), [(errno.ENOSPC, True), (errno.EIO, False)])
+def test_a_full_disk_is_no_error_of_the_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, full: bool
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OSError(number, "no")
+
+    def once(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(work, "write_blocks", fails)
+    monkeypatch.setattr(work.time, "sleep", once)
+    board = Board()
+    with pytest.raises(KeyboardInterrupt):
+        work._disk(board, tmp_path, 1).run()
+    counted = board.totals()["disk"]
+    assert (counted["full"], counted["errors"]) == (int(full), int(not full))
 
 
 class Systemd:

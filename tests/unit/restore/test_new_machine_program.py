@@ -161,12 +161,14 @@ def test_the_range_of_pods_is_forgotten_once(root: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(machine.subprocess, "run", run)
     assert machine.main(["made", KEY]) == 1, "it is not claimed"
     machine.claim(KEY)
-    (root / "sys/class/net/cni0").mkdir(parents=True)
+    for link in ("cni0", "flannel.1", "eth0"):
+        (root / "sys/class/net" / link).mkdir(parents=True)
     (root / "run/flannel").mkdir(parents=True)
     (root / "run/flannel/subnet.env").write_text("FLANNEL_SUBNET=10.42.1.1/24")
     machine.made(KEY)
     machine.made(KEY)
-    assert [words[-5:] for words in called] == [["ip", "link", "delete", "dev", "cni0"]]
+    words = ["ip", "link", "delete", "dev"]
+    assert called == [[*words, "cni0"], [*words, "flannel.1"]]
     assert not (root / "run/flannel/subnet.env").exists()
 
 

@@ -273,6 +273,18 @@ def test_the_last_run_is_told_in_one_line() -> None:
     assert second.timer == "certificates"
 
 
+@pytest.mark.parametrize("moment", [1e300, -5, float("nan"), float("inf"), 10**400])
+def test_a_moment_that_is_none_breaks_no_look(moment: float) -> None:
+    of = desired(site(1, **BOTH))
+    documents = converged(of)
+    run = {"began": moment, "ended": moment, "outcome": "failed", "why": "x", "id": "y"}
+    documents["cp1"]["timers"]["backup"].update(last=run, success={**run, "size": 10**400})
+    seen = observed(of, documents)
+    (finding,) = findings(of, seen, NOW)
+    assert "its run of an unknown time failed" in finding.seen
+    assert "no run was done yet" in views(of, seen)[0].sentence(NOW)
+
+
 class Place:
     """A node as the probe's section sees it."""
 

@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     help="Leave out a control-plane node that is lost; it rejoins later. Repeatable.",
 )
 @click.option(
+    "--only",
+    type=click.Choice(["database"]),
+    help="Of a living cluster: Run:ai's databases alone, from FILE.",
+)
+@click.option(
     "--new-machines",
     is_flag=True,
     help="Every machine is lost: write FILE's site where there is none; else make its cluster on "
@@ -78,6 +83,7 @@ def restore(
     identity: Path | None,
     survivor: str | None,
     without: tuple[str, ...],
+    only: str | None,
     site: Path,
     bundle: Path | None,
     output: str,
@@ -98,6 +104,14 @@ def restore(
     - old data of etcd is kept on its node, under a name that is printed
     - a second run goes on where the first was interrupted
 
+    With --only database, of a cluster that lives, Run:ai's databases alone:
+
+    \b
+    - refused unless the database server runs, Run:ai has the version that FILE has, and the
+      journal of the site knows FILE
+    - the present state is dumped first; each dump of FILE is restored beside its database
+    - Run:ai's backend stops for minutes while they are exchanged; the old ones are kept
+
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
     from appliance.adapters.backup.opened import BackupFile
@@ -105,6 +119,7 @@ def restore(
         NewMachinesOptions,
         restore_onto_new_machines,
     )
+    from appliance.cli.commands.cluster.restore_database import DatabaseOptions, restore_database
     from appliance.cli.wired.restore import restore_ports
     from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
@@ -112,8 +127,8 @@ def restore(
     _require_one_source(file, identity, survivor, without)
     opened = (file, identity) if file is not None and identity is not None else None
     if new_machines:
-        if opened is None or without:
-            raise click.UsageError("--new-machines takes FILE and --identity KEY, no --without")
+        if opened is None or without or only:
+            raise click.UsageError("--new-machines takes FILE and --identity KEY, nothing else")
         restore_onto_new_machines(
             app,
             NewMachinesOptions(
@@ -129,6 +144,13 @@ def restore(
         return
     if bundle is not None or accept_host_keys:
         raise click.UsageError("--bundle and --accept-host-keys belong to --new-machines")
+    if only is not None:
+        if opened is None or without:
+            raise click.UsageError(f"--only {only} takes FILE and --identity KEY, no --without")
+        as_json = output == "json"
+        typed = DatabaseOptions(*opened, site, dry_run=dry_run, yes=yes, as_json=as_json)
+        restore_database(app, typed)
+        return
     connected = app.connect(site)
     _require_control_plane(connected.site, survivor, without)
     options = RestoreOptions(without, survivor or "")

@@ -27,6 +27,8 @@ NAME: Final = "timers"
 HOUR: Final = 3600.0
 # A run waits for a node that is off, or for a command that is at work.
 GRACE_HOURS: Final = 3.0
+# The year 9999.
+_LAST_EPOCH: Final = 253_402_300_000
 _EXPECTED: Final = "runs that end well"
 
 
@@ -65,9 +67,8 @@ def views(desired: Desired, observed: Observed) -> tuple[TimerView, ...]:
             seen = _seen(facts, name)
             if seen:
                 success = seen.get("success") or {}
-                ended = success.get("ended")
-                last = float(ended) if isinstance(ended, int | float) else None
-                found.append(TimerView(node.name, name, last, _told(name, success)))
+                ended = _epoch(success.get("ended"))
+                found.append(TimerView(node.name, name, ended, _told(name, success)))
     return tuple(found)
 
 
@@ -75,9 +76,16 @@ def _seen(facts: NodeFacts | None, name: str) -> Mapping[str, Any]:
     return (facts.at(f"timers.{name}") if facts is not None else None) or {}
 
 
+def _epoch(value: object) -> float | None:
+    """A moment that a node tells, as a date can have it."""
+    if isinstance(value, int | float) and 0 <= value < _LAST_EPOCH:
+        return float(value)
+    return None
+
+
 def _told(name: str, run: Mapping[str, Any]) -> str:
     if name == BACKUP and run.get("id"):
-        return f"{run['id']}, {float(run.get('size') or 0) / 1e6:.0f} MB"
+        return f"{run['id']}, {int(run.get('size') or 0) // 10**6} MB"
     return f"renewed {run['renewed']}" if run.get("renewed") else ""
 
 
@@ -173,8 +181,8 @@ def _install() -> str:
 def _late(site: Site, seen: Mapping[str, Any], now: float, finding: Any) -> Iterator[Finding]:
     """A node that is off, and runs that give way, leave no failure behind."""
     schedule = site.settings.backup.schedule if site.settings.backup else None
-    last, ended = seen.get("last") or {}, (seen.get("success") or {}).get("ended")
-    if schedule is None or not isinstance(ended, int | float):
+    last, ended = seen.get("last") or {}, _epoch((seen.get("success") or {}).get("ended"))
+    if schedule is None or ended is None:
         return
     hours = (now - ended) / HOUR
     if hours > 2 * schedule.hours + GRACE_HOURS:
@@ -183,8 +191,8 @@ def _late(site: Site, seen: Mapping[str, Any], now: float, finding: Any) -> Iter
 
 
 def _when(run: Mapping[str, Any]) -> str:
-    began = run.get("began")
-    if not isinstance(began, int | float):
+    began = _epoch(run.get("began"))
+    if began is None:
         return "an unknown time"
     return datetime.fromtimestamp(began, UTC).strftime("%Y-%m-%d %H:%M UTC")
 

@@ -5,6 +5,7 @@ Like the real one it runs as uid 1001, and ends when it may not write there.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +19,7 @@ class Documents(BaseHTTPRequestHandler):
 
     def _path(self) -> Path:
         name = self.path.strip("/")
-        return FOLDER / f"{name}.json" if name.isidentifier() else FOLDER / "refused"
+        return _database() / f"{name}.json" if name.isidentifier() else FOLDER / "refused"
 
     def do_GET(self) -> None:
         """A document, or 404."""
@@ -46,6 +47,14 @@ class Documents(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def _database() -> Path:
+    """Where the documents of the database are that has the backend's name now."""
+    try:
+        return FOLDER / str(json.loads((FOLDER / "catalog").read_text())["backend"]["folder"])
+    except FileNotFoundError:
+        return FOLDER
 
 
 def main() -> None:

@@ -104,6 +104,11 @@ def _cpu(one: BurnIn) -> Iterator[Finding]:
 def _disk(one: BurnIn) -> Iterator[Finding]:
     cure = "replace the disk that carries /var/lib, or its cable"
     yield from _load(one, "disk", "no wrong block", "read", cure)
+    full = one.work.get("disk", {}).get("full")
+    if full:
+        action = f"free space in /var/lib, and find what fills it; then {_AGAIN}"
+        expected = "space for the file of the test"
+        yield unknown("burn-in:disk-space", expected, f"the disk was full {full} times", action)
 
 
 def _network(one: BurnIn) -> Iterator[Finding]:
