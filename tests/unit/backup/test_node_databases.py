@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.backup.databases import MODULES, NodeDatabases
+from appliance.adapters.runai.databases import MODULES, NodeDatabases
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.backup.record import Part
