@@ -52,7 +52,7 @@ class Postgres:
 @contextmanager
 def serving() -> Iterator[Postgres]:
     """Make a server in a folder of its own, and take it away afterwards."""
-    require("psql")
+    require("pg_isready")
     programs = sorted(_VERSIONS.glob("*/bin/postgres"))
     assert programs, f"no server below {_VERSIONS}: install postgresql"
     folder = Path(tempfile.mkdtemp(prefix="pg-"))

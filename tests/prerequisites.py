@@ -27,7 +27,7 @@ OF_TESTS = {
     "less": ("less",),
     "mformat": ("mtools",),
     "openssl": ("openssl",),
-    "psql": ("postgresql",),
+    "pg_isready": ("postgresql",),
     "qemu-img": ("qemu-utils",),
     "qemu-system-x86_64": ("qemu-system-x86",),
     "sfdisk": ("fdisk",),

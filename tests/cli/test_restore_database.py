@@ -15,7 +15,7 @@ from appliance.adapters.backup.key_file import write_key
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
-from appliance.model.backup.databases.view import Connection
+from appliance.model.backup.restoring.database_view import Connection
 from appliance.model.site.runai_settings import Runai
 from appliance.workflows.cluster.restoring.database import DatabaseSources
 from tests import samples

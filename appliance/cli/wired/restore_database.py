@@ -20,8 +20,8 @@ def database_ports(connected: SiteSession, file: Path, identity: Path) -> Databa
         Refused: the file is no backup, or the key cannot be read.
         NotHealthy: the backup was interrupted, changed or cut, or the key does not open it.
     """
-    from appliance.adapters.backup.databases import NodeDatabases
     from appliance.adapters.backup.opened import BackupFile
+    from appliance.adapters.runai.databases import NodeDatabases
     from appliance.adapters.site.vault import vault_of
     from appliance.errors import ConfigError
     from appliance.workflows.cluster.restoring.database import DatabaseSources

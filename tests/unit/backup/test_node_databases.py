@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.backup.databases import MODULES, NodeDatabases
+from appliance.adapters.runai.databases import MODULES, NodeDatabases
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import ClusterError, NodeUnreachable
-from appliance.model.backup.databases.view import Connection, Dump
 from appliance.model.backup.record import Part
+from appliance.model.backup.restoring.database_view import Connection, Dump
 from appliance.model.site.runai_settings import Runai
 from tests import samples
 

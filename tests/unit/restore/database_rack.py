@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
-from appliance.model.backup.databases.view import (
+from appliance.model.backup.names import COUNTS, RUNAI_RELEASES
+from appliance.model.backup.record import About, Manifest, Part
+from appliance.model.backup.restoring.database_view import (
     Begun,
     Connection,
     DatabaseView,
@@ -18,8 +20,6 @@ from appliance.model.backup.databases.view import (
     SeenDatabase,
     Version,
 )
-from appliance.model.backup.names import COUNTS, RUNAI_RELEASES
-from appliance.model.backup.record import About, Manifest, Part
 from appliance.model.site.settings import Site
 from appliance.model.state.journal import Record
 from tests import samples

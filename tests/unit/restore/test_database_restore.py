@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import ClusterError, NotHealthy, PreflightFailed, Refused, StepNotVerified
-from appliance.model.backup.databases.view import Begun, SeenDatabase, Version
+from appliance.model.backup.restoring.database_view import Begun, SeenDatabase, Version
 from appliance.workflows.cluster.restoring.database import (
     DatabaseRequest,
     DatabaseResult,

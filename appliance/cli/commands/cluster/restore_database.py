@@ -14,7 +14,7 @@ from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.backup.databases.plan import DatabasePlan
+    from appliance.model.backup.restoring.databases import DatabasePlan
     from appliance.model.site.settings import Site
     from appliance.workflows.cluster.restoring.database import DatabaseResult
 

@@ -3,7 +3,7 @@
 Each dump is restored beside its database and compared while Run:ai runs. Then what writes stops,
 all databases are exchanged at once, and what was stopped starts again. The same command goes on
 after a kill. What must not be here: what forbids it
-(:mod:`appliance.model.backup.databases.plan`).
+(:mod:`appliance.model.backup.restoring.databases`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,8 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
 from appliance.errors import ClusterError, NotHealthy, StepNotVerified
-from appliance.model.backup.databases.plan import (
-    Asked,
-    DatabasePlan,
-    plan_databases,
-    wanted_of,
-)
-from appliance.model.backup.databases.view import (
+from appliance.model.backup.names import COUNTS, RUNAI_RELEASES, id_moment
+from appliance.model.backup.restoring.database_view import (
     MOST_COUNTS_BYTES,
     MOST_VERSIONS_BYTES,
     Connection,
@@ -29,7 +24,12 @@ from appliance.model.backup.databases.view import (
     is_name,
     read_saved,
 )
-from appliance.model.backup.names import COUNTS, RUNAI_RELEASES, id_moment
+from appliance.model.backup.restoring.databases import (
+    Asked,
+    DatabasePlan,
+    plan_databases,
+    wanted_of,
+)
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.state.journal import Run
 from appliance.workflows.cluster.backup import known_backups

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from appliance.model.backup.databases.view import Connection, DatabaseView, Dump, Kept
+    from appliance.model.backup.restoring.database_view import Connection, DatabaseView, Dump, Kept
 
 
 class Databases(Protocol):

@@ -1,7 +1,7 @@
 """What is known of Run:ai's databases before they are restored: in the backup, and on the server.
 
 Both are read strictly. What must not be here: what follows from it
-(:mod:`appliance.model.backup.databases.plan`).
+(:mod:`appliance.model.backup.restoring.databases`).
 """
 
 from __future__ import annotations

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.backup.databases.view import BACKEND, is_name, is_ours
 from appliance.model.backup.names import plain_words, stamp
+from appliance.model.backup.restoring.database_view import BACKEND, is_name, is_ours
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
-    from appliance.model.backup.databases.view import (
+    from appliance.model.backup.record import Manifest
+    from appliance.model.backup.restoring.database_view import (
         DatabaseView,
         SavedDatabase,
         SavedState,
         SeenDatabase,
     )
-    from appliance.model.backup.record import Manifest
     from appliance.model.site.settings import Site
 
 CHECK: Final = "restore"

@@ -15,13 +15,13 @@ from appliance.adapters.backup.sources import MODULES as GATHERING
 from appliance.adapters.backup.sources import NODE_SECONDS, SILENCE_SECONDS, first_line
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import ClusterError, NodeUnreachable
-from appliance.model.backup.databases.view import Connection, DatabaseView, Kept, read_view
 from appliance.model.backup.names import plain_words
+from appliance.model.backup.restoring.database_view import Connection, DatabaseView, Kept, read_view
 from appliance.model.documents.strict_json import Unreadable, read_json
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.backup.databases.view import Dump
+    from appliance.model.backup.restoring.database_view import Dump
     from appliance.model.site.settings import Site
 
 T = TypeVar("T")
