@@ -138,6 +138,7 @@ ON_NODES: Final[Places] = {
         "copy: unlink": TEMPORARY,
         "keep: chmod": STATE,
     },
+    "playbooks/module_utils/appliance_brought.py": {"begin: unlink": STATE},
     "playbooks/module_utils/appliance_new_machine.py": {
         "_place: rename": CLAIMED,
         "_write: replace": WRITE,
@@ -228,6 +229,7 @@ ON_NODES: Final[Places] = {
         "module: shell iptables-legacy-restore": BROUGHT,
         "Bare.units: argv disable": BARE,
         "Bare.packages: argv purge": BROUGHT,
+        "Bare.packages: argv remove": BROUGHT,
         "Bare._with: argv purge": WORDS,
         "Bare.end_docker: argv delete": BROUGHT,
         "Bare.end_docker: argv umount": BROUGHT,

@@ -47,6 +47,7 @@ class Written:
             **{name: _trusted(value) for name, value in {**own, **more}.items()},
             "ansible_search_path": [str(folder)],
             "role_path": str(folder),
+            "playbook_dir": str(ROOT / "playbooks"),
         }
         _plugins()
         templar = Templar(loader=DataLoader(), variables=variables)

@@ -27,10 +27,10 @@ WORD = re.compile(r"^(/[\w./-]+/)?[a-z][a-z0-9._+-]*$")
 # First words of lists that are no commands of ours: of kubectl, etcdctl, crane, helm, podman, ...
 NO_PROGRAMS = words(
     "annotate apply configmap create delete diff endpoint exec get logs member namespace patch"
-    " persistentvolume rollout pull tag install generate-values view"
+    " persistentvolume rollout pull tag install generate-values view kind"
     # Choices, groups and states.
     " container image init look present read rw server values kubelet.service packages"
-    " /etc/environment saved updates kept append has seal compared purge stop unreadable"
+    " /etc/environment saved updates kept append has seal compared purge remove stop unreadable"
     # A part of apt, by its whole path: it is in no PATH.
     " /usr/lib/apt/apt-helper"
     # In pods, where the image brings them, or the script makes them itself.

@@ -43,6 +43,8 @@ RECORDS = {
     "appliance/workflows/cluster/backups/freshness.py": "how old the newest backup is",
     "appliance/workflows/cluster/restore.py": "how old a backup is, and the name of a restore",
     "appliance/workflows/cluster/restoring/database.py": "how old a backup is",
+    "appliance/workflows/cluster/restoring/new_machines.py": "how old a backup is",
+    "playbooks/module_utils/appliance_new_machine.py": "when a machine was claimed, in its mark",
     "appliance/workflows/cluster/upgrading/run.py": "since when an upgrade is under way",
     "appliance/workflows/cluster/upgrading/nodes.py": "since when a node is cordoned",
     "appliance/cli/commands/hardware/bmc_password.py": "on which day a password was replaced",

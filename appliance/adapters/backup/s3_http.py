@@ -105,9 +105,10 @@ class LimitedPool(urllib3.PoolManager):
     ) -> BaseHTTPResponse:
         wanted = {**more, "preload_content": False, "headers": headers, "redirect": False}
         whole = more.get("preload_content", True)
+        timeout = wanted.pop("timeout", REQUEST_SECONDS)
 
         def ask() -> BaseHTTPResponse:
-            answer = super(LimitedPool, self).urlopen(method, url, **wanted)
+            answer = super(LimitedPool, self).urlopen(method, url, timeout=timeout, **wanted)
             return _whole(answer) if whole or answer.status >= 300 else answer
 
         return in_time(REQUEST_SECONDS, ask)

@@ -47,17 +47,23 @@ def look_at_power(
         session: the session.
         machines: node -> the machine that was accepted under its name, as far as it is known.
     """
-    if session.power.answers(node):
-        return NodePower(node.name, True, False, f"{node.name} answers")
+    # A router or a firewall may answer in its place: a BMC that reports it off knows better.
+    on = session.power.answers(node)
+    answers = NodePower(node.name, True, False, f"{node.name} answers")
     hand = f"switch {node.name} ({node.ip}) on by hand"
     if node.bmc_address is None:
-        return NodePower(node.name, False, False, f"{hand}: the inventory has no BMC for it")
+        told = NodePower(node.name, False, False, f"{hand}: the inventory has no BMC for it")
+        return answers if on else told
     try:
         with session.driver.open(node) as bmc:
             machine = bmc.machine()
     except ApplianceError as error:
-        return NodePower(node.name, False, False, f"{hand}: {error.message}")
+        return answers if on else NodePower(node.name, False, False, f"{hand}: {error.message}")
+    if on and machine.power != "Off":
+        return answers
     said = f"its BMC ({machine.identity.words()}) reports power {machine.power or 'unknown'}"
+    if on:
+        said += ", although something answers at its address"
     if _is_anothers(node.name, machine.identity, machines):
         return NodePower(node.name, False, False, f"{hand}: {said}: that is another machine")
     if machine.power == "On":

@@ -23,7 +23,7 @@ from appliance.model.state.facts.identity import UUID_ANNOTATION, MachineIdentit
 from appliance.model.state.plan import Refusal
 from appliance.workflows.cluster.restore import RestoreRequest
 from appliance.workflows.cluster.restoring.new_machines import (
-    NewMachinesPorts,
+    NewMachinesSources,
     NewMachinesResult,
     changes,
     restore_new_machines,
@@ -38,7 +38,7 @@ def bring_back(
     rack: NewRack, manifest: Manifest | None = None, *, answer: bool = True, dry_run: bool = False
 ) -> NewMachinesResult:
     request = RestoreRequest(rack.site, run("cluster restore"), dry_run=dry_run)
-    ports = NewMachinesPorts(rack, FakeFile(manifest or backed_up(rack.masters)), rack)
+    ports = NewMachinesSources(rack, FakeFile(manifest or backed_up(rack.masters)), rack)
     return restore_new_machines(request, ports, lambda _plan: answer)
 
 

@@ -155,7 +155,7 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     from appliance.cli.wired.new_machines import NewMachineStages
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest
     from appliance.workflows.cluster.restoring.new_machines import (
-        NewMachinesPorts,
+        NewMachinesSources,
         restore_new_machines,
     )
 
@@ -174,7 +174,7 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     with progress(plain=options.as_json) as display:
         # Keys that are trusted for a dry run only are known to that connection.
         again = (lambda: first) if options.dry_run else connect
-        ports = NewMachinesPorts(
+        ports = NewMachinesSources(
             SshNewMachines(first.nodes, first.site.settings.ssh.python),
             backup,
             NewMachineStages(again, display, backup, new_run),

@@ -102,7 +102,7 @@ class Stages(Protocol):
 
 
 @dataclass(frozen=True)
-class NewMachinesPorts:
+class NewMachinesSources:
     """What a restore onto new machines needs.
 
     Attributes:
@@ -137,7 +137,7 @@ class NewMachinesResult:
 
 
 def restore_new_machines(
-    request: RestoreRequest, ports: NewMachinesPorts, confirm: Callable[[NewMachinesPlan], bool]
+    request: RestoreRequest, ports: NewMachinesSources, confirm: Callable[[NewMachinesPlan], bool]
 ) -> NewMachinesResult:
     """Refuse, or make the cluster of the backup on new machines.
 
@@ -157,7 +157,7 @@ def restore_new_machines(
     return _Run(request, ports, plan).carry_out()
 
 
-def _planned(request: RestoreRequest, session: Session, ports: NewMachinesPorts) -> NewMachinesPlan:
+def _planned(request: RestoreRequest, session: Session, ports: NewMachinesSources) -> NewMachinesPlan:
     site, manifest = request.site, ports.backup.manifest
     about = manifest.about
     machines = ports.machines.look(site.cluster_members, claim_of(about.id))
@@ -176,7 +176,7 @@ class _Run:
     """One run, after everything that could refuse it."""
 
     def __init__(
-        self, request: RestoreRequest, ports: NewMachinesPorts, plan: NewMachinesPlan
+        self, request: RestoreRequest, ports: NewMachinesSources, plan: NewMachinesPlan
     ) -> None:
         self._request, self._ports, self._plan = request, ports, plan
         self._members = request.site.cluster_members
