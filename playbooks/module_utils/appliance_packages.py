@@ -22,10 +22,8 @@ STATE_DIR = Path("/var/lib/appliance/apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# appliance: no service starts while packages are unpacked"
 DPKG_DIR = Path("/var/lib/dpkg")
-# Suffix of the file with the sha256 of the only package index accepted for a source list.
-INDEX_SUFFIX = ".sha256"
-# In STATE_DIR: what our runs were about to install, see appliance_brought.
-PLANNED = "planned"
+INDEX_SUFFIX = ".sha256"  # Of the file with the only package index accepted for a source list.
+PLANNED = "planned"  # In STATE_DIR: what our runs were about to install (appliance_brought).
 # Reads a list of apt, compressed or not.
 APT_HELPER = "/usr/lib/apt/apt-helper"
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
@@ -38,8 +36,7 @@ _QUERY = "${Package}\\t${Version}\\t${db:Status-Abbrev}\\n"
 # index that is not the bundle's, or a removal beyond $3, stops the run before anything is
 # unpacked; so does another version of a package that UPGRADES, where it is set, does not name. apt
 # then compares each package with the index.
-SCRIPT = (
-    r"""
+SCRIPT = r"""
 set -eu
 policy=$1; configuration=$2; replaces=$3; lists=$4; index=$5; source=$6; shift 6
 trap 'exit 143' TERM INT HUP
@@ -92,10 +89,9 @@ if [ $# -gt 0 ]; then
     sync "$state/@PLANNED@"
     apt-get -q "$@"
 fi
-""".replace("@MARK@", POLICY_MARK)
-    .replace("@HELPER@", APT_HELPER)
-    .replace("@PLANNED@", PLANNED)
-)
+"""
+for _name, _value in (("@MARK@", POLICY_MARK), ("@HELPER@", APT_HELPER), ("@PLANNED@", PLANNED)):
+    SCRIPT = SCRIPT.replace(_name, _value)
 
 ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",

@@ -47,7 +47,7 @@ class Written:
             **{name: _trusted(value) for name, value in {**own, **more}.items()},
             "ansible_search_path": [str(folder)],
             "role_path": str(folder),
-            "playbook_dir": str(ROOT / "playbooks"),
+            "playbook_dir": str(tree.ROOT / "playbooks"),
         }
         _plugins()
         templar = Templar(loader=DataLoader(), variables=variables)

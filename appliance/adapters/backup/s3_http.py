@@ -64,8 +64,9 @@ class LimitedPool(urllib3.PoolManager):
     """
 
     def __init__(self, authority: str | None) -> None:
+        self._timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=SILENCE_SECONDS)
         super().__init__(
-            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=SILENCE_SECONDS),
+            timeout=self._timeout,
             cert_reqs="CERT_REQUIRED",
             retries=urllib3.Retry(
                 total=2,
@@ -105,7 +106,7 @@ class LimitedPool(urllib3.PoolManager):
     ) -> BaseHTTPResponse:
         wanted = {**more, "preload_content": False, "headers": headers, "redirect": False}
         whole = more.get("preload_content", True)
-        timeout = wanted.pop("timeout", REQUEST_SECONDS)
+        timeout = wanted.pop("timeout", self._timeout)
 
         def ask() -> BaseHTTPResponse:
             answer = super(LimitedPool, self).urlopen(method, url, timeout=timeout, **wanted)

@@ -4,86 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.adapters.backup.age import Sink, read_identities
+from appliance.adapters.backup.age import Sink
 from appliance.adapters.backup.places import FolderPlace
-from appliance.adapters.backup.reader import check_parts
 from appliance.adapters.backup.store import BackupStore
 from appliance.errors import ApplianceError, ClusterError, Refused
 from appliance.model.backup.freshness import NEWEST
-from appliance.model.backup.record import Manifest
 from appliance.model.backup.retention import Keep
 from appliance.workflows.cluster.backup import (
     BackupRequest,
-    BackupResult,
     create_backup,
 )
-from appliance.workflows.session.session import Session
-from tests import samples
 from tests.fake_documents import FakeDocuments
-from tests.fakes import FakeArchive, FakeClock, FakeJournal, FakeObserver, FakeRack, run
+from tests.fakes import FakeJournal, FakeRack, run
 from tests.sessions import fake_session
-from tests.unit.backup.fake_sources import FakeSources
-from tests.unit.backup.samples import key
-
-
-@dataclass
-class Bench:
-    """One site, a place for its backups, and what is around."""
-
-    folder: Path
-    recipient: str
-    identity: Path
-    sources: FakeSources
-    journal: FakeJournal
-    archive: FakeArchive
-    documents: FakeDocuments
-    clock: FakeClock
-    observer: FakeObserver
-    keep: Keep = field(default_factory=lambda: Keep(2, 1))
-    masters: int = 3
-
-    @property
-    def desired(self) -> Any:
-        return samples.desired(samples.site(self.masters, 2, runai={}))
-
-    def create(self, place: FolderPlace | None = None, **more: Any) -> BackupResult:
-        rack = FakeRack(self.desired)
-        session: Session = fake_session(
-            rack,
-            self.journal,
-            clock=self.clock,
-            observer=self.observer,
-            archive=self.archive,
-            documents=self.documents,
-            backup_store=BackupStore(place or FolderPlace(self.folder)),
-            backup_sources=self.sources,
-        )
-        site = self.desired.site
-        who = run("cluster backup create")
-        request = BackupRequest(site, who, (self.recipient,), self.keep, "0.1.0", **more)
-        return create_backup(request, session, lambda _: True)
-
-    def manifest(self, name: str) -> Manifest:
-        with (self.folder / f"{name}.backup").open("rb") as stream:
-            return check_parts(stream, read_identities(self.identity))
-
-    def names(self) -> list[str]:
-        return sorted(path.name for path in self.folder.iterdir())
+from tests.unit.backup.bench import Bench, Killed, bench_in
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    identity, recipient = key(tmp_path)
-    fakes = (FakeSources(), FakeJournal(), FakeArchive(), FakeDocuments(), FakeClock())
-    return Bench(folder, recipient, identity, *fakes, FakeObserver())
+    return bench_in(tmp_path)
 
 
 def test_everything_is_in_it(bench: Bench) -> None:
@@ -239,67 +183,6 @@ def test_one_that_was_changed_is_not_removed(bench: Bench) -> None:
     done = bench.create()
     assert (done.removed, len(done.stayed)) == ((), 1)
     assert file.exists()
-
-
-class Killed(BaseException):
-    """The process ends here."""
-
-
-class _DyingAtRemoval(FolderPlace):
-    """A place at which the process is killed before or after one of the acts of a removal."""
-
-    def __init__(self, folder: Path, at: int) -> None:
-        super().__init__(folder)
-        self.at = at
-        self.acts = 0
-
-    def _act(self) -> None:
-        self.acts += 1
-        if self.acts == self.at:
-            raise Killed
-
-    @contextmanager
-    def new(self, name: str) -> Iterator[Sink]:
-        with super().new(name) as sink:
-            yield sink
-        if name.endswith(".removing"):
-            self._act()
-
-    def remove(self, name: str) -> None:
-        self._act()
-        super().remove(name)
-        self._act()
-
-
-@pytest.mark.parametrize("at", range(1, 8))
-def test_the_next_backup_ends_a_removal_that_was_killed_anywhere(bench: Bench, at: int) -> None:
-    bench.keep = Keep(1, 1)
-    old = bench.create().sidecar
-    assert old is not None
-    bench.clock.time += 5 * 86_400
-    with pytest.raises(Killed):
-        bench.create(_DyingAtRemoval(bench.folder, at))
-    states = {one.id: one.state for one in BackupStore(FolderPlace(bench.folder)).held()}
-    assert states.get(old.about.id) in ("whole", "being removed", None)
-    bench.clock.time += 5 * 86_400
-    bench.create()
-    assert [name for name in bench.names() if old.about.id in name] == []
-    assert [name for name in bench.names() if name.endswith(".removing")] == []
-
-
-def test_word_of_a_removal_that_is_not_ours_removes_nothing(bench: Bench) -> None:
-    whole = bench.create().sidecar
-    assert whole is not None
-    other = "rack7-20260922T141320Z"
-    (bench.folder / f"{whole.about.id}.backup.removing").write_text(whole.sha256)
-    (bench.folder / f"{other}.backup.removing").write_text("0" * 64)
-    (bench.folder / f"{other}.backup.json").write_text("theirs")
-    store = BackupStore(FolderPlace(bench.folder))
-    with pytest.raises(Refused):
-        store.end_removal(whole.about.id, {whole.sha256})
-    before = bench.names()
-    assert store.end_removal(other, {whole.sha256}) is False
-    assert bench.names() == before
 
 
 class _Dying(FolderPlace):

@@ -79,8 +79,8 @@ def test_a_backup_is_written_listed_checked_and_removed(
         store.remove(OLD, "rack8")
     store.remove(OLD, "rack7")
     assert sorted(store.place.sizes()) == [NAME + SUFFIX, NAME + SIDECAR_SUFFIX]
-    # Two files of two backups, each under the condition that there is none of its name.
-    assert server.conditions == 4
+    # Two files of two backups and the note of a removal: none replaces one of its name.
+    assert server.conditions == 5
     assert any("partNumber=3" in where for _, where in server.asked) is (size > PART)
 
 

@@ -23,8 +23,8 @@ from appliance.model.state.facts.identity import UUID_ANNOTATION, MachineIdentit
 from appliance.model.state.plan import Refusal
 from appliance.workflows.cluster.restore import RestoreRequest
 from appliance.workflows.cluster.restoring.new_machines import (
-    NewMachinesSources,
     NewMachinesResult,
+    NewMachinesSources,
     changes,
     restore_new_machines,
 )

@@ -17,9 +17,8 @@ from appliance.model.backup.restore import (
     was_compared,
 )
 from appliance.model.backup.restore_release import Begun
-from appliance.model.backup.restore_view import NodeView, read_view
+from appliance.model.backup.restore_view import NodeView
 from appliance.model.backup.restoring.inventory import restore_inventory
-from appliance.model.documents.strict_json import Unreadable
 from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
 from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, view
@@ -355,33 +354,6 @@ def test_all_members_have_to_have_compared_their_keys(missing: str, compared: bo
         for name, one in ALL.items()
     }
     assert was_compared(found, views) is compared
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"etcd": "wonderful"},
-        {"free_bytes": -1},
-        {"marks": {"x": ["a\x1b"]}},
-        {"marks": {f"k{n}": [] for n in range(101)}},
-        {"manifests": "etcd"},
-        {"authorities": 1},
-    ],
-)
-def test_a_node_that_answers_in_another_form_is_not_believed(changes: dict[str, Any]) -> None:
-    document = {
-        "marks": {},
-        "etcd_data": True,
-        "manifests": [],
-        "authorities": True,
-        "member": {},
-        "joined": True,
-        "etcd": "silent",
-        "free_bytes": 1,
-        **changes,
-    }
-    with pytest.raises(Unreadable):
-        read_view(document)
 
 
 @pytest.mark.parametrize("size", [3, 100, 101, 253])

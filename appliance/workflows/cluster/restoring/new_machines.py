@@ -157,7 +157,9 @@ def restore_new_machines(
     return _Run(request, ports, plan).carry_out()
 
 
-def _planned(request: RestoreRequest, session: Session, ports: NewMachinesSources) -> NewMachinesPlan:
+def _planned(
+    request: RestoreRequest, session: Session, ports: NewMachinesSources
+) -> NewMachinesPlan:
     site, manifest = request.site, ports.backup.manifest
     about = manifest.about
     machines = ports.machines.look(site.cluster_members, claim_of(about.id))
