@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node
 
 _SECONDS: Final = 20
-# Of each token kubeadm prints this field alone.
+# Of each token kubeadm prints this field alone. Until 1.24 the long option has another name.
 _SCRIPT: Final = (
     f"timeout {_SECONDS} kubeadm --kubeconfig /etc/kubernetes/admin.conf token list "
-    """--output 'jsonpath={.expires}{"\\n"}'"""
+    """-o 'jsonpath={.expires}{"\\n"}'"""
 )
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 _MOST: Final = 100
+# What kubeadm prints below its reason.
+_TRACE: Final = re.compile(r"^To see the stack trace of this error.*$", re.M)
 
 
 def read_join_tokens(nodes: SshNodes, asked: Sequence[Node]) -> tuple[tuple[str, ...], str]:
@@ -35,5 +37,6 @@ def read_join_tokens(nodes: SshNodes, asked: Sequence[Node]) -> tuple[tuple[str,
         if answer.code == 0:
             found = [line.strip() for line in answer.output.splitlines()]
             return tuple(line for line in found if _MOMENT.fullmatch(line))[:_MOST], ""
-        why = f"{node.name}: kubeadm: {last_line(answer.errors) or f'exit code {answer.code}'}"
+        told = last_line(_TRACE.sub("", answer.errors)) or f"exit code {answer.code}"
+        why = f"{node.name}: kubeadm: {told}"
     return (), why

@@ -80,8 +80,10 @@ class Pseudonyms:
         self._used: dict[str, str] = {}
         words = sorted(self._names, key=len, reverse=True)
         inside = "|".join(map(re.escape, words)) or r"(?!)"
-        # A name may end where the number of a pod or a domain begins.
-        self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{inside})(?![A-Za-z0-9])", re.I)
+        # A name may end where the number of a pod or a domain begins. In an address of HTTP, the
+        # digits of an encoded sign may stand before it.
+        before = r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2}))"
+        self._pattern = re.compile(rf"{before}(?:{inside})(?![A-Za-z0-9])", re.I)
 
     @property
     def used(self) -> Mapping[str, str]:

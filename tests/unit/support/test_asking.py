@@ -173,7 +173,8 @@ def test_the_ends_of_join_tokens_come_from_the_first_that_tells_them() -> None:
     found, why = read_join_tokens(nodes, site.control_plane)
     assert found == ("2026-11-27T10:00:00Z", "2026-11-28T10:00:00+01:00")
     assert why == ""
-    assert "jsonpath={.expires}" in nodes.scripts[-1][1]
+    assert "-o 'jsonpath={.expires}" in nodes.scripts[-1][1]
+    assert "--output" not in nodes.scripts[-1][1], "kubeadm 1.23 does not know it"
     assert [name for name, _ in nodes.scripts] == ["cp1", "cp2"]
 
 
@@ -183,6 +184,12 @@ def test_the_ends_of_join_tokens_come_from_the_first_that_tells_them() -> None:
         (
             Answer(1, "", "kubeadm: connection refused\n"),
             "cp1: kubeadm: kubeadm: connection refused",
+        ),
+        (
+            Answer(
+                1, "", "timed out\nTo see the stack trace of this error execute with --v=5 or\n"
+            ),
+            "cp1: kubeadm: timed out",
         ),
         (NodeUnreachable("cp1: no answer"), "cp1: no answer"),
     ],

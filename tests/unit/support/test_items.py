@@ -118,6 +118,24 @@ def test_every_value_of_the_vault_is_known(tmp_path: Path) -> None:
     assert Redactor(known).whole("at runai.customer.test") == "at runai.customer.test"
 
 
+def test_of_the_kubeconfig_keys_are_secret_and_no_names(tmp_path: Path) -> None:
+    from appliance.adapters.site.files import load_site
+
+    site = load_site(copy_of_good(tmp_path / "rack7"))
+    state = site.directory / ".appliance"
+    state.mkdir(exist_ok=True)
+    data = "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQo="
+    (state / "kubeconfig").write_text(
+        "clusters: [{cluster: {server: https://api.rack.test:6443}, name: kubernetes}]\n"
+        f"users:\n- name: kubernetes-admin\n  user:\n    client-key-data: {data}\n"
+        "contexts:\n- name: kubernetes-admin@kubernetes\n"
+    )
+    known, _ = known_secrets(site)
+    assert data not in Redactor(known).whole(f"x {data} y")
+    for plain in ('{"kubernetes": {}}', "CN=kubernetes", "Get https://api.rack.test:6443/api"):
+        assert Redactor(known).whole(plain) == plain
+
+
 def test_a_closed_vault_is_said(tmp_path: Path) -> None:
     from appliance.adapters.site.files import load_site
 

@@ -31,6 +31,7 @@ def pseudonyms(key: bytes = KEY) -> Pseudonyms:
         ("etcd-cp1 on cp1.rack.test", "etcd-node-01 on node-01.zone1.example"),
         ("registry.rack.test:5000/busybox", "registry.zone1.example:5000/busybox"),
         ("w1 and w10 and W1", "node-04 and w10 and node-04"),
+        ("?f=metadata.name%3Dcp1&l=5 %3dw1", "?f=metadata.name%3Dnode-01&l=5 %3dnode-04"),
         ("by ada at time.customer.test", "by name-01 at host1.example"),
         *((text, text) for text in ORDINARY),
     ],
