@@ -56,6 +56,7 @@ def bmcs_of(lab: LabSite, shorts: Sequence[str], folder: Path) -> Iterator[None]
         )
         (own / "config.json").write_text(json.dumps(configuration(machines[-1])))
     with ExitStack() as stack:
+        stack.enter_context(_nobody_else(f"{network}.0/24"))
         for short, address in addresses.items():
             stack.enter_context(_own_address(address))
             stack.enter_context(_served(folder / short / "config.json"))
@@ -74,6 +75,22 @@ def _own_address(address: str) -> Iterator[None]:
         yield
     finally:
         ip("del")
+
+
+@contextmanager
+def _nobody_else(network: str) -> Iterator[None]:
+    """Once the lab's network went with its last node, nobody else answers at its addresses."""
+
+    def route(verb: str) -> None:
+        # Any route of the lab itself comes first.
+        words = ["ip", "route", verb, "unreachable", network, "metric", "4096"]
+        subprocess.run(words, capture_output=True, check=True)
+
+    route("add")
+    try:
+        yield
+    finally:
+        route("del")
 
 
 @contextmanager
