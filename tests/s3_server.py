@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
@@ -56,6 +57,7 @@ class _Quiet(WSGIRequestHandler):
         """Say nothing."""
 
 
+@cache
 def _moto() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -72,11 +74,13 @@ class S3Server:
         answers: what it says otherwise, from now on.
         asked: (method, path with query) of each request.
         conditions: how many requests were conditional.
+        ends: who still hangs gets an error: all servers of a process share what they store.
     """
 
     answers: list[Answer] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     conditions: int = 0
+    ends: bool = False
 
     def __post_init__(self) -> None:
         self._real = _moto()
@@ -107,6 +111,8 @@ class S3Server:
         if found is None:
             return list(self._real(environ, start))
         time.sleep(found.hangs)
+        if self.ends:
+            found = Answer(method, status=503)
         if found.code or found.status != 200:
             body = f"<Error><Code>{found.code}</Code><Message>told</Message></Error>".encode()
             kind = "application/xml" if found.code else "text/html"
@@ -155,6 +161,8 @@ def s3_server() -> Iterator[S3Server]:
     try:
         yield made
     finally:
+        made.ends = True
+        made.answers.clear()
         for one in client.list_objects(BUCKET, recursive=True):
             client.remove_object(BUCKET, str(one.object_name))
         client.remove_bucket(BUCKET)

@@ -9,6 +9,7 @@ import click
 
 from appliance.cli.commands.cluster.restore_view import restore_as_json
 from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Words
 from appliance.cli.options import (
     Place,
     changed_site_option,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--only",
-    type=click.Choice(["database"]),
+    type=Words(["database"]),
     help="Of a living cluster: Run:ai's databases alone, from FILE.",
 )
 @click.option(

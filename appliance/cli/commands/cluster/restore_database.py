@@ -104,7 +104,7 @@ def databases_as_json(done: DatabaseResult) -> dict[str, Any]:
         "databases": [
             {
                 "name": one.name,
-                "rows_now": sum(one.now.values()),
+                "rows_now": sum(one.present.values()),
                 "rows_in_backup": sum(one.saved.values()),
                 "lost": dict(one.lost),
             }

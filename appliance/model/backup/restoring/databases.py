@@ -42,7 +42,7 @@ class DatabaseForecast:
         name: of the database.
         part: of the backup, with its dump.
         saved: table -> rows in the backup.
-        now: table -> rows now.
+        present: table -> rows that are there.
         whole: its dump was restored beside it already.
         swapped: it was restored already, by this restore.
     """
@@ -50,22 +50,22 @@ class DatabaseForecast:
     name: str
     part: str
     saved: Mapping[str, int]
-    now: Mapping[str, int]
+    present: Mapping[str, int]
     whole: bool = False
     swapped: bool = False
 
     @property
     def lost(self) -> Mapping[str, int]:
         """Table -> how many rows it has more than in the backup: at least as many are lost."""
-        more = {table: rows - self.saved.get(table, 0) for table, rows in self.now.items()}
+        more = {table: rows - self.saved.get(table, 0) for table, rows in self.present.items()}
         return {table: rows for table, rows in more.items() if rows > 0}
 
     def line(self) -> str:
         """The forecast in a sentence."""
         if self.swapped:
             return f"{self.name}: restored already, {sum(self.saved.values())} rows"
-        told = f"{self.name}: {sum(self.now.values())} rows now, {sum(self.saved.values())} in the "
-        told += "backup"
+        present, saved = sum(self.present.values()), sum(self.saved.values())
+        told = f"{self.name}: {present} rows now, {saved} in the backup"
         lost = sorted(self.lost.items(), key=lambda one: (-one[1], one[0]))
         if not lost:
             return f"{told}; what was changed since is lost"
@@ -164,14 +164,14 @@ class Asked:
         known: the journal of the site has the file.
         sha256: of the encrypted file.
         tool_version: of this tool.
-        now: seconds since 1970.
+        at: seconds since 1970.
         created: when the backup was begun, in seconds since 1970.
     """
 
     known: bool
     sha256: str
     tool_version: str
-    now: float
+    at: float
     created: float
 
 
@@ -189,7 +189,7 @@ def plan_databases(
     """
     about, begun = manifest.about, view.record
     resumes = begun is not None and begun.is_open_of(asked.sha256)
-    key = begun.key if resumes and begun else f"{about.id}.{stamp(asked.now)}"
+    key = begun.key if resumes and begun else f"{about.id}.{stamp(asked.at)}"
     wanted = wanted_of(saved)
     databases = tuple(
         DatabaseForecast(name, one.part, one.rows, *_seen(view.databases.get(name)))
@@ -209,7 +209,7 @@ def plan_databases(
         node=node,
         backup=about.id,
         point=about.created,
-        age_seconds=asked.now - asked.created,
+        age_seconds=asked.at - asked.created,
         databases=databases,
         left_out=tuple(sorted(set(saved.databases) - set(wanted))),
         stops=view.writers,

@@ -159,7 +159,7 @@ def _planned(
         known=ports.backup.sha256 in known_backups(session.journal),
         sha256=ports.backup.sha256,
         tool_version=request.run.tool_version,
-        now=now,
+        at=now,
         created=id_moment(manifest.about.id) or now,
     )
     return plan_databases(request.site, manifest, saved, view, asked)
