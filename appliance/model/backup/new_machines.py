@@ -105,7 +105,8 @@ class NewMachinesPlan:
             f"claims the new machines {names} for this backup: {self.key}",
             f"puts the CAs and the key of service accounts of the backup on {self.leader}",
             f"makes the cluster with them: {', '.join(self.steps) or 'nothing is left to do'}",
-            "restores etcd of the backup over it",
+            "restores etcd of the backup over it"
+            + ("; what came into this cluster since is replaced" if self.stage == "made" else ""),
             f"recovery point: {self.recovery}",
         ]
         return (*told, *(f"not brought back: {one}" for one in self.left))

@@ -99,6 +99,22 @@ def test_a_file_that_the_journal_does_not_know_is_told_before_the_question(*, kn
     assert any("does not know the file" in line for line in plan.lines()) is not known
 
 
+def test_work_in_a_cluster_that_was_made_long_ago_is_not_replaced_silently() -> None:
+    """Somebody may have given the restore up after the install, and worked with its cluster."""
+    rack = NewRack(kill_at=5)
+    with pytest.raises(Killed):
+        bring_back(rack)
+    rack.kill_at = -1
+    plan = bring_back(rack, dry_run=True).plan
+    assert plan.stage == "claimed"
+    assert not any("since is replaced" in line for line in plan.lines())
+    rack.acts["w1"].add("made")
+    rack.acts["cp1"].add("made")
+    plan = bring_back(rack, dry_run=True).plan
+    assert plan.stage == "made"
+    assert any("since is replaced" in line for line in plan.lines())
+
+
 def test_a_second_run_is_refused() -> None:
     rack = NewRack()
     bring_back(rack)
