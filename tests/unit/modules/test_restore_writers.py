@@ -64,7 +64,7 @@ def test_one_that_does_not_start_keeps_no_other_from_it(monkeypatch: pytest.Monk
     writers.stop(backend)
     real = backend.call
 
-    def call(arguments: list[str], *more: Any) -> tuple[int, str]:
+    def call(arguments: list[str], *more: Any) -> Any:
         if "web" in arguments:
             raise writers.KubectlError("a webhook refuses it")
         return real(arguments, *more)
