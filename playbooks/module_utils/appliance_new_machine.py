@@ -35,6 +35,8 @@ AUTHORITIES = (
     "sa.key",
     "sa.pub",
 )
+# Every member has it, also while its etcd is restored.
+MEMBER = "etc/kubernetes/kubelet.conf"
 # Whatever of these is there belongs to a cluster, or to a site that had this machine before.
 TRACES = (
     PKI,
@@ -68,6 +70,8 @@ def folder_of(key):
 def acts(key):
     """Return the acts that ended here; empty: the machine is not claimed.
 
+    A machine that was made a member, and is none, was reset since: what is marked is over.
+
     Raises:
         ClaimError: the mark cannot be read, or is no file of ours.
     """
@@ -85,7 +89,7 @@ def acts(key):
         raise ClaimError("%s cannot be read: %s" % (path, error)) from error
     if mark.get("key") != key:
         raise ClaimError("%s is of another restore" % path)
-    return found
+    return {} if "made" in found and not _holds(ROOT / MEMBER) else found
 
 
 def traces():
@@ -134,8 +138,12 @@ def claim(key):
     if found:
         raise ClaimError("this machine is not new: %s is here" % ", ".join(found))
     others = [path.parent.name for path in (ROOT / RESTORES).glob("new-*/" + MARK)]
+    others = sorted(name for name in others if acts(name))
     if others:
-        raise ClaimError("this machine is claimed for %s" % ", ".join(sorted(others)))
+        raise ClaimError(
+            "this machine is claimed for %s; to give that restore up: rm -r /%s/%s"
+            % (", ".join(others), RESTORES, others[0])
+        )
     note(key, "claim")
 
 

@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 import time
-from pathlib import Path
 
 from ansible.module_utils import appliance_backup_database as trials
+from ansible.module_utils import appliance_dump_text
 from ansible.module_utils import runai_dump as dumps
 
 KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}")
@@ -57,10 +57,6 @@ END_SESSIONS = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname IN (%s) AND pid "
     "<> pg_backend_pid()"
 )
-# What psql would act on by itself: pg_dump writes none of it but the two words around a dump.
-HARMLESS = re.compile(rb"^\\(?:un)?restrict [A-Za-z0-9]{1,200}$")
-PROGRAM = re.compile(rb"^COPY\s.*\b(?:FROM|TO)\s+PROGRAM\b", re.I)
-COPY = re.compile(rb"^COPY .* FROM stdin;$")
 
 
 class RestoreError(Exception):
@@ -97,34 +93,18 @@ def require_names(names):
             raise RestoreError("%r is no name of a database that is restored" % name[:100])
 
 
-def require_dump(path):
-    """Refuse a dump in which psql would start programs, or read commands, instead of statements.
+def content_sum(path):
+    """Return a digest of a dump's lines in any order, without comments and what psql acts on.
 
     Raises:
-        RestoreError: it has such a line.
+        DumpError: it has what no dump of ours has.
     """
-    rows = False
-    with Path(path).open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            text = line.rstrip(b"\n")
-            if rows:
-                rows = text != b"\\."
-            elif text.startswith(b"\\") and not HARMLESS.match(text):
-                raise RestoreError("line %d of the dump is a command for psql" % number)
-            elif PROGRAM.match(text):
-                raise RestoreError("line %d of the dump starts a program" % number)
-            else:
-                rows = COPY.match(text) is not None
-
-
-def content_sum(path):
-    """Return a digest of a dump's lines in any order, without comments and what psql acts on."""
     total = 0
-    with Path(path).open("rb") as stream:
-        for line in stream:
-            text = line.strip(b"\n")
-            if text and not text.startswith((b"--", b"\\")):
-                total += int.from_bytes(hashlib.sha256(text).digest(), "big")
+    for began, line in appliance_dump_text.lines(path):
+        text = line.strip(b"\n")
+        is_plain = began == appliance_dump_text.PLAIN
+        if text and not (is_plain and text.startswith((b"--", b"\\"))):
+            total += int.from_bytes(hashlib.sha256(text).digest(), "big")
     return "%064x" % (total % (1 << 256))
 
 
@@ -230,11 +210,13 @@ class Databases:
         """Run a dump in the new database, and compare rows.
 
         Raises:
+            DumpError: psql would act on a line of it by itself; nothing of it was run.
             RestoreError: it has other rows.
             TrialError: a statement failed.
         """
         new = new_of(self.key, name)
-        require_dump(dump)
+        for _ in appliance_dump_text.lines(dump):
+            pass
         self._server.load(new, dump)
         found = trials.counted(self._server, new, rows)
         for table in sorted(rows):

@@ -8,9 +8,11 @@ database's own pod, which goes on.
 from __future__ import annotations
 
 import json
+import re
 from collections import namedtuple
 
 from ansible.module_utils import appliance_pods
+from ansible.module_utils.appliance_kubectl import KubectlError
 from ansible.module_utils.runai_dump import POD
 from ansible.module_utils.runai_rollouts import broken, unfinished
 
@@ -20,6 +22,7 @@ KINDS = ("deployments.apps", "statefulsets.apps", "cronjobs.batch")
 JOBS = "cronjobs.batch"
 GONE_SECONDS, READY_SECONDS, POLL_SECONDS = 300, 1200, 2
 MOST_PODS, LONGEST = 1000, 400
+NUMBER = re.compile(r"[0-9]{1,4}")
 OVER = ("Succeeded", "Failed")
 
 # kind: as kubectl takes it. count: pods, or 0 and 1 for a CronJob that is suspended or not. was:
@@ -50,11 +53,16 @@ def listed(kubectl):
     Raises:
         WriterError: the database's own cannot be told.
     """
-    own, found = _owner(database_pod(kubectl)), []
+    own = _owner(database_pod(kubectl))
+    return [one for one in _all(kubectl) if (one.kind, one.name) != ("statefulsets.apps", own)]
+
+
+def _all(kubectl):
+    found = []
     for kind in KINDS:
         items = (kubectl.get(NAMESPACE, kind) or {}).get("items") or []
         found += [_writer(kind, item) for item in items]
-    return [one for one in found if (one.kind, one.name) != ("statefulsets.apps", own)]
+    return found
 
 
 def _writer(kind, item):
@@ -69,7 +77,7 @@ def _writer(kind, item):
 
 def _number(mark):
     """What a person wrote there instead is no number of ours: then one pod starts."""
-    return int(mark) if mark.isdigit() and int(mark) <= MOST_PODS else 1
+    return int(mark) if NUMBER.fullmatch(mark) and int(mark) <= MOST_PODS else 1
 
 
 def _patch(kubectl, writer, count, mark):
@@ -110,11 +118,21 @@ def _pods(kubectl):
 
 
 def start(kubectl):
-    """Start again what was stopped, as it was; return the names."""
-    found = [one for one in listed(kubectl) if one.was is not None]
+    """Start again what was stopped, as it was; return the names.
+
+    Raises:
+        WriterError: one could not be started; the others were.
+    """
+    # Only what has our mark: it does not matter whether the database has a pod now.
+    found, faults = [one for one in _all(kubectl) if one.was is not None], []
     for one in found:
-        # Whoever started it by hand meanwhile knows how many he wants.
-        _patch(kubectl, one, one.count or one.was, None)
+        try:
+            # Whoever started it by hand meanwhile knows how many he wants.
+            _patch(kubectl, one, one.count or one.was, None)
+        except KubectlError as error:
+            faults.append("%s: %s" % (one.name, error))
+    if faults:
+        raise WriterError("the backend was not started whole: %s" % "; ".join(faults[:3]))
     return [one.name for one in found]
 
 

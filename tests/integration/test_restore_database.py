@@ -147,10 +147,17 @@ def test_a_session_that_stays_is_ended(server: Postgres, course: Course) -> None
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "another sha256": (lambda dump: dump, {"sha256": "1" * 64}, "sha256 is another"),
     "a command for psql": (
-        lambda dump: dump + b"\n\\! touch owned\n", {}, "is a command for psql"
+        lambda dump: dump + b"\n\\! touch owned\n", {}, "has a command for psql"
     ),
     "a program": (
-        lambda dump: dump + b"\nCOPY x FROM PROGRAM 'id';\n", {}, "starts a program"
+        lambda dump: dump + b"\nCOPY x FROM PROGRAM 'id';\n", {}, "a program or a file"
+    ),
+    "a command behind a space": (
+        lambda dump: dump + b"\nSELECT 1 \\! touch owned\n;\n", {}, "has a command for psql"
+    ),
+    "a command behind text that looks like rows": (
+        lambda dump: dump + b"\nSELECT '\nCOPY x FROM stdin;\n';\n\\! touch owned\n",
+        {}, "has a command for psql",
     ),
     "a row less": (lambda dump: dump.replace(b"1\tbefore\n", b""), {}, "has 1 rows, and had 2"),
     "a statement that fails": (lambda dump: dump + b"\nSELECT 1/0;\n", {}, "division by zero"),

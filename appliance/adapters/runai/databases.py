@@ -32,6 +32,7 @@ MODULES: Final = (
     "runai_cluster/runai_backend_api",
     "appliance_backup_trial",
     "appliance_backup_database",
+    "appliance_dump_text",
     "appliance_restore_database",
     "appliance_restore_writers",
     "appliance_restore_course",

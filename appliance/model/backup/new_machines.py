@@ -15,6 +15,7 @@ from pydantic import Field
 
 from appliance.model.backup.names import CONTROL_PLANE, RUNAI
 from appliance.model.backup.record import Sha256
+from appliance.model.backup.restore import UNKNOWN
 from appliance.model.backup.restore_identity import of_the_file
 from appliance.model.backup.restore_release import Begun, of_another_release
 from appliance.model.documents.typed_json import Line, typed
@@ -79,6 +80,7 @@ class NewMachinesPlan:
         steps: of the install, that make the cluster.
         recovery: the recovery point in words.
         left: what is not brought back by it, and the next command.
+        known: the journal of the site has the file.
         refusals: what must be fixed first.
     """
 
@@ -90,17 +92,21 @@ class NewMachinesPlan:
     steps: tuple[str, ...] = ()
     recovery: str = ""
     left: tuple[str, ...] = ()
+    known: bool = True
     refusals: tuple[Refusal, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """The forecast, in sentences."""
         names = ", ".join(self.members)
         told = [] if self.stage == "bare" else [f"goes on: the machines are {self.stage}"]
+        if not self.known:
+            told.append(UNKNOWN)
         told += [
             f"claims the new machines {names} for this backup: {self.key}",
             f"puts the CAs and the key of service accounts of the backup on {self.leader}",
             f"makes the cluster with them: {', '.join(self.steps) or 'nothing is left to do'}",
-            "restores etcd of the backup over it",
+            "restores etcd of the backup over it"
+            + ("; what came into this cluster since is replaced" if self.stage == "made" else ""),
             f"recovery point: {self.recovery}",
         ]
         return (*told, *(f"not brought back: {one}" for one in self.left))

@@ -27,6 +27,10 @@ PEER_PORT: Final = 2380
 EXTRA_BYTES: Final = 256 << 20
 PODS: Final = 4
 NOT_CARRIED: Final = ("nodes that did not come back", "leases", "events")
+UNKNOWN: Final = (
+    "the journal of this site does not know the file: whoever has its public keys may have made "
+    "it, and would rule the restored cluster"
+)
 _KEY: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}")
 _LONGEST_NAME: Final = 100
 _MB: Final = 1000 * 1000
@@ -98,10 +102,7 @@ class RestorePlan:
         names = ", ".join(self.members)
         told = [f"goes on with the restore {self.key}"] if self.resumes else []
         if not self.known:
-            told.append(
-                "the journal of this site does not know the file: whoever has its public keys may "
-                "have made it, and would rule the restored cluster"
-            )
+            told.append(UNKNOWN)
         told += [
             f"restores etcd of {names} from {self.source}",
             f"recovery point: {self.recovery}",

@@ -8,6 +8,7 @@ here: what forbids a restore (:mod:`appliance.model.backup.restore`), or how a n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -39,6 +40,7 @@ from appliance.workflows.session.survey import refuse
 if TYPE_CHECKING:
     from appliance.model.state.observed import Look
     from appliance.workflows.cluster.restoring.ports import OpenedBackup, Restoring
+    from appliance.workflows.session.ports import JournalPort
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = "cluster restore"
@@ -47,6 +49,7 @@ BRING, VERIFY, END = f"{COMMAND}: snapshot", f"{COMMAND}: verify", f"{COMMAND}: 
 # A kubelet that was away a long time renews its lease within seconds; a busy node takes longer.
 PATIENCE_SECONDS: Final = 600.0
 POLL_SECONDS: Final = 2.0
+_RESTORED: Final = re.compile(r": restored, sha256 ([0-9a-f]{64})\Z")
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,20 @@ def _begun(site: Site, release: str, session: Session, ports: RestoreSources) ->
         return Begun()
 
 
+def restored_backups(journal: JournalPort) -> frozenset[str]:
+    """The sha256 of each backup that etcd was restored from, and its API answered.
+
+    Whoever made such a file rules the cluster already, with all that runs in it.
+    """
+    told = (
+        line
+        for record in journal.read()
+        if (record.command, record.step, record.outcome) == (COMMAND, VERIFY, "verified")
+        for line in record.why
+    )
+    return frozenset(found for line in told for found in _RESTORED.findall(line))
+
+
 class _Run:
     """One run, after everything that could refuse it."""
 
@@ -182,7 +199,9 @@ class _Run:
         watchers = tuple(node.name for node in members if node.name in look.node_facts)
         with self._recorder.run_step(STEP, watchers, self._why):
             self._play(restore_inventory(self._request.site, self._plan, watchers), watchers)
-        with self._recorder.run_step(VERIFY, watchers, self._why):
+        # Before the restore ends on any node: a run that is killed there leaves this record.
+        from_it = (f"{self._plan.source}: restored, sha256 {backup.sha256}",) if backup else ()
+        with self._recorder.run_step(VERIFY, watchers, (*self._why, *from_it)):
             gone = self._verify(look, watchers)
             views = self._ports.restoring.look([self._request.site.node(n) for n in self._names])
         with self._recorder.run_step(END, self._names, ("what the restore brought is removed",)):

@@ -50,11 +50,40 @@ def test_what_was_stopped_before_stays_stopped() -> None:
     assert backend.counts() == {**AS_BEFORE, "web": 0}
 
 
-def test_a_number_that_a_person_wrote_on_it_is_judged() -> None:
+def test_what_was_stopped_starts_although_the_database_has_no_pod() -> None:
+    """Its pod may be lost while the databases are exchanged; nothing else would start the rest."""
+    backend: Any = Backend()
+    writers.stop(backend)
+    backend.pod = False
+    writers.start(backend)
+    assert backend.counts() == AS_BEFORE
+
+
+def test_one_that_does_not_start_keeps_no_other_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend: Any = Backend()
+    writers.stop(backend)
+    real = backend.call
+
+    def call(arguments: list[str], *more: Any) -> Any:
+        if "web" in arguments:
+            raise writers.KubectlError("a webhook refuses it")
+        return real(arguments, *more)
+
+    monkeypatch.setattr(backend, "call", call)
+    with pytest.raises(writers.WriterError, match="web: a webhook refuses it"):
+        writers.start(backend)
+    assert backend.counts() == {**AS_BEFORE, "web": 0}
+    monkeypatch.undo()
+    writers.start(backend)
+    assert backend.counts() == AS_BEFORE
+
+
+@pytest.mark.parametrize("mark", ["99999; rm", "99999", "\u00b2", "", "-1"])
+def test_a_number_that_a_person_wrote_on_it_is_judged(mark: str) -> None:
     backend: Any = Backend()
     writers.stop(backend)
     web = backend.workloads["deployments.apps", "web"]
-    web["metadata"]["annotations"][writers.ANNOTATION] = "99999; rm"
+    web["metadata"]["annotations"][writers.ANNOTATION] = mark
     writers.start(backend)
     assert backend.counts()["web"] == 1
 

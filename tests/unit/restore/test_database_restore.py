@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests import samples
 from tests.fakes import FakeJournal, FakeRack, run
 from tests.sessions import fake_session
 from tests.unit.restore.database_rack import (
+    BACKUP,
     FILE,
     NOW,
     FakeBackup,
@@ -157,6 +159,29 @@ def test_a_file_that_the_journal_does_not_know_is_refused() -> None:
     with pytest.raises(PreflightFailed, match="the journal of this site does not know"):
         restore(databases, backup)
     assert databases.done == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "knows"),
+    [
+        ({}, True),
+        ({"outcome": "failed: the disk is full"}, False),
+        ({"step": "cluster restore: snapshot"}, False),
+        ({"why": (f"the backup x: sha256 {'66' * 32}",)}, False),
+    ],
+)
+def test_the_file_that_the_cluster_was_restored_from_is_known(
+    changes: dict[str, Any], *, knows: bool
+) -> None:
+    """After a fire no journal has it; what it holds rules the cluster already."""
+    journal = FakeJournal()
+    told = f"the backup {BACKUP}: restored, sha256 {FILE}"
+    line = replace(
+        journal_line(), command="cluster restore", step="cluster restore: verify", why=(told,)
+    )
+    journal.records.append(replace(line, **changes))
+    faults = restore(FakeDatabases(), journal=journal, dry_run=True).plan.refusals
+    assert any("does not know" in one.seen for one in faults) is not knows
 
 
 def test_a_backup_without_versions_is_restored_only_into_tables_of_the_same_form() -> None:

@@ -62,9 +62,37 @@ def test_a_link_is_a_trace(root: Path) -> None:
     assert machine.look(KEY)["traces"] == ["/etc/kubernetes/kubelet.conf"]
 
 
-def test_a_machine_that_is_claimed_for_another_backup_is_refused() -> None:
+def test_a_machine_that_is_claimed_for_another_backup_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     machine.claim("new-rack-20250101T000000Z")
     assert machine.main(["claim", KEY]) == 1
+    assert "rm -r /var/lib/appliance/restore/new-rack-20250101T" in capsys.readouterr().err
+
+
+def marked(root: Path, key: str, *acts: str) -> None:
+    folder = root / "var/lib/appliance/restore" / key
+    folder.mkdir(parents=True)
+    (folder / "mark.json").write_text(json.dumps({"key": key, "acts": dict.fromkeys(acts, 1)}))
+
+
+@pytest.mark.parametrize("key", [KEY, "new-rack-20250101T000000Z"])
+@pytest.mark.parametrize("more", [(), ("end", "known")])
+def test_a_machine_that_was_reset_since_is_bare_again(
+    root: Path, key: str, more: tuple[str, ...]
+) -> None:
+    """Else it is a member of the backup's cluster for ever, and no backup can be restored there."""
+    marked(root, key, "claim", "pki", "made", *more)
+    assert machine.look(KEY)["acts"] == []
+    assert machine.main(["claim", KEY]) == 0
+    assert machine.look(KEY)["acts"] == ["claim"]
+
+
+def test_a_member_stays_claimed(root: Path) -> None:
+    marked(root, KEY, "claim", "made", "end")
+    (root / "etc/kubernetes").mkdir(parents=True)
+    (root / "etc/kubernetes/kubelet.conf").touch()
+    assert machine.look(KEY)["acts"] == ["claim", "end", "made"]
 
 
 @pytest.mark.parametrize("key", ["", "x", "new-", "new-../x", "new-a/b", "rack.abc.2026"])
@@ -166,6 +194,8 @@ def test_the_range_of_pods_is_forgotten_once(root: Path, monkeypatch: pytest.Mon
     (root / "run/flannel").mkdir(parents=True)
     (root / "run/flannel/subnet.env").write_text("FLANNEL_SUBNET=10.42.1.1/24")
     machine.made(KEY)
+    (root / "etc/kubernetes").mkdir(parents=True)
+    (root / "etc/kubernetes/kubelet.conf").touch()
     machine.made(KEY)
     words = ["ip", "link", "delete", "dev"]
     assert called == [[*words, "cni0"], [*words, "flannel.1"]]

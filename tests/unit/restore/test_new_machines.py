@@ -30,6 +30,7 @@ from appliance.workflows.cluster.restoring.new_machines import (
 )
 from tests import samples
 from tests.fakes import run
+from tests.unit.restore.database_rack import journal_line
 from tests.unit.restore.new_rack import DIGEST, KEY, FakeFile, Killed, NewRack, backed_up
 from tests.unit.restore.rack import ABOUT, view
 
@@ -85,6 +86,33 @@ def test_the_same_command_ends_what_was_killed_anywhere(at: int) -> None:
     else:
         assert bring_back(rack).done
     assert all("known" in rack.acts[name] for name in ("cp1", "cp2", "cp3", "w1"))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_file_that_the_journal_does_not_know_is_told_before_the_question(*, known: bool) -> None:
+    """Its CAs and its etcd rule the cluster, so whoever could make it is the question."""
+    rack = NewRack()
+    told = f"rack7: 5 bytes, sha256 {FakeFile.sha256 if known else '1' * 64}, to /mnt"
+    rack.journal.append(replace(journal_line(), why=(told,)))
+    plan = bring_back(rack, dry_run=True).plan
+    assert plan.known is known
+    assert any("does not know the file" in line for line in plan.lines()) is not known
+
+
+def test_work_in_a_cluster_that_was_made_long_ago_is_not_replaced_silently() -> None:
+    """Somebody may have given the restore up after the install, and worked with its cluster."""
+    rack = NewRack(kill_at=5)
+    with pytest.raises(Killed):
+        bring_back(rack)
+    rack.kill_at = -1
+    plan = bring_back(rack, dry_run=True).plan
+    assert plan.stage == "claimed"
+    assert not any("since is replaced" in line for line in plan.lines())
+    rack.acts["w1"].add("made")
+    rack.acts["cp1"].add("made")
+    plan = bring_back(rack, dry_run=True).plan
+    assert plan.stage == "made"
+    assert any("since is replaced" in line for line in plan.lines())
 
 
 def test_a_second_run_is_refused() -> None:

@@ -17,6 +17,7 @@ from appliance.workflows.cluster.restore import (
     RestoreResult,
     RestoreSources,
     cluster_restore,
+    restored_backups,
 )
 from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.session.session import Session
@@ -62,6 +63,8 @@ def test_a_lost_cluster_comes_back_and_the_journal_has_its_recovery_point(master
     ]
     assert [one.outcome for one in journal.records] == ["verified"] * 4
     assert "recovery point 2026-03-01T02:00:00+00:00" in journal.records[1].why[0]
+    assert restored_backups(FakeJournal()) == frozenset()
+    assert restored_backups(journal) == {FakeBackup.sha256}, "its databases could not come back"
 
 
 class _Killed(BaseException):
@@ -76,7 +79,7 @@ def _steps(masters: int) -> int:
 
 @pytest.mark.parametrize("at", range(_steps(3)))
 def test_the_same_command_ends_a_restore_that_was_killed_anywhere(at: int) -> None:
-    rack = lost()
+    rack, journal = lost(), FakeJournal()
     left = [at]
 
     def happens(what: str) -> None:
@@ -86,11 +89,14 @@ def test_the_same_command_ends_a_restore_that_was_killed_anywhere(at: int) -> No
 
     rack.happens = happens
     with pytest.raises(_Killed):
-        restore(rack)
+        restore(rack, journal)
+    if any(one.startswith("end ") for one in rack.done):
+        assert restored_backups(journal), "nothing would write it any more"
     rack.happens = lambda _what: None
-    done = restore(rack)
+    done = restore(rack, journal)
     assert done.done
     assert done.compared
+    assert restored_backups(journal) == {FakeBackup.sha256}
     acts = [one for one in rack.done if not one.startswith("watchers")]
     assert sorted(acts) == sorted(set(acts)), "an act was carried out twice"
 

@@ -238,6 +238,7 @@ def as_json(done: NewMachinesResult) -> dict[str, Any]:
         "steps": list(plan.steps),
         "recovery_point": plan.recovery,
         "left": list(plan.left),
+        "known": plan.known,
         "refusals": [
             {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
             | {"hint": r.hint}

@@ -33,6 +33,7 @@ from appliance.model.backup.restoring.databases import (
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.state.journal import Run
 from appliance.workflows.cluster.backup import known_backups
+from appliance.workflows.cluster.restore import restored_backups
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import refuse
@@ -156,7 +157,8 @@ def _planned(
         # What an interrupted run made has that run's word in its names.
         view = databases.look(begun.key, sums)
     asked = Asked(
-        known=ports.backup.sha256 in known_backups(session.journal),
+        known=ports.backup.sha256
+        in known_backups(session.journal) | restored_backups(session.journal),
         sha256=ports.backup.sha256,
         tool_version=request.run.tool_version,
         at=now,

@@ -41,6 +41,7 @@ from appliance.model.state.facts.identity import (
     MachineIdentity,
     identity_of,
 )
+from appliance.workflows.cluster.backup import known_backups
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder, begun
 from appliance.workflows.session.survey import refuse
@@ -164,7 +165,7 @@ def _planned(
     about = manifest.about
     machines = ports.machines.look(site.cluster_members, claim_of(about.id))
     now = session.clock.now()
-    return plan_new_machines(
+    plan = plan_new_machines(
         site,
         manifest,
         machines,
@@ -172,6 +173,7 @@ def _planned(
         tool_version=request.run.tool_version,
         recovery=recovery_words(about.created, now - (id_moment(about.id) or now)),
     )
+    return replace(plan, known=ports.backup.sha256 in known_backups(session.journal))
 
 
 class _Run:
