@@ -106,15 +106,41 @@ def tidy(site):
     return gone
 
 
-def retire(site, keep):
-    """Remove whole backups of this site beyond the newest; return their names."""
+def retire(site, keep, made):
+    """Remove whole backups of this site beyond the newest; return their names.
+
+    The last one of each kind of parts stays, and the last one of those that lack least: a cluster
+    that is half restored, or whose databases give nothing, does not push out what is whole. One
+    that is dated after the one just made is of a clock that was wrong: it counts as the oldest.
+
+    Args:
+        site: its name.
+        keep: how many stay, the one just made included.
+        made: the name of the one just made.
+    """
+    moment = made[-16:]
+    ours = sorted(kept(site), key=lambda one: (one[0][-16:] <= moment, one[0][-16:]))
+    stays = {made, *_last_of_their_kind(ours)}
     gone = []
-    for name, _, _ in kept(site)[: -max(keep, 1)]:
+    for name, _, _ in ours[: -max(keep, 1)]:
+        if name in stays:
+            continue
         # First what makes it a backup: whatever ends this run, half of one is none.
         (PLACE / (name + BESIDE)).unlink()
         (PLACE / (name + SUFFIX)).unlink()
         gone.append(name)
     return gone
+
+
+def _last_of_their_kind(ours):
+    """As the control host does (appliance/model/backup/retention.py)."""
+    last = {}
+    lacks = {name: len(told.get("missing") or ()) for name, _, told in ours}
+    for name, _, told in ours:
+        last.update(dict.fromkeys(map(str, told.get("kinds") or ()), name))
+        if lacks[name] == min(lacks.values()):
+            last["whole"] = name
+    return set(last.values())
 
 
 def used():

@@ -93,7 +93,7 @@ def make(want):
         )
     # Of what the site does not ask of this node, that is no fault.
     lacking = [plain("%s: %s" % one, 200) for one in found.missing]
-    archive.retire(site, want["keep"])
+    archive.retire(site, want["keep"], name)
     told = {"id": name, "size": beside["size"], "sha256": beside["sha256"]}
     return dict(told, lacking=len(lacking), first_lack=lacking[0] if lacking else "")
 

@@ -180,6 +180,43 @@ def test_the_newest_stay_and_nothing_of_others_goes(
     assert "rack7-20200101T000000Z.backup.json" in names
 
 
+def whole_ones(node: Node) -> list[str]:
+    """Names of the backups that lie there, in order."""
+    return sorted(path.name[:-12] for path in node.place.glob("*.backup.json"))
+
+
+def test_a_clock_that_was_wrong_for_a_night_costs_no_new_backup(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moment in (4_000_000_000, 4_000_003_600, 1_800_000_000, 1_800_003_600):
+        with at(moment, monkeypatch):
+            assert run() == 0
+        assert node.record["success"]["id"] in whole_ones(node)
+    assert whole_ones(node) == ["rack7-20270115T080000Z", "rack7-20270115T090000Z"]
+
+
+@pytest.mark.parametrize("lack", ["objects", "databases"])
+def test_backups_that_lack_something_push_out_no_whole_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch, lack: str
+) -> None:
+    plain = node.gather
+
+    def gather(want: dict[str, Any], data: Path) -> Any:
+        found = plain(want, data)
+        if appliance_timer_backup.time.time() == 1_800_000_000:
+            found.text("objects/digest.json", b"{}")
+        elif lack == "databases":
+            found.text("objects/digest.json", b"{}")
+            found.lacks("runai/databases", "no answer")
+        return found
+
+    monkeypatch.setattr(appliance_timer_backup.appliance_backup, "gather", gather)
+    for hour in range(4):
+        with at(1_800_000_000 + 3600 * hour, monkeypatch):
+            assert run() == 0
+    assert whole_ones(node) == [f"rack7-20270115T{hour}0000Z" for hour in ("08", "10", "11")]
+
+
 @pytest.mark.parametrize("left", [".backup.partial", ".backup", ".backup.json.partial"], ids=str)
 def test_what_a_killed_run_left_is_no_backup_and_goes(node: Node, left: str) -> None:
     node.place.mkdir(mode=0o700)
