@@ -104,6 +104,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(appliance_timer_record, "SETTINGS", tmp_path / "settings")
     monkeypatch.setattr(appliance_timer_backup, "DATABASE", tmp_path / "no-database")
     monkeypatch.setattr(appliance_timer_backup, "RESERVE", 0)
+    monkeypatch.setattr(appliance_timer_backup, "SPARE", 0)
     monkeypatch.setattr(appliance_backup_folder, "PLACE", tmp_path / "work")
     monkeypatch.setattr(appliance_timer_backup.appliance_backup, "gather", found.gather)
     write_settings(found, found.want())
@@ -266,8 +267,30 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
     assert "MB free" in node.record["last"]["why"]
 
 
+def test_what_a_killed_run_left_goes_before_room_is_looked_for(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = node.folder / "work/timer-rack7-20260101T000000Z"
+    (left / "data").mkdir(parents=True)
+    (left / "data/database-backend.sql").write_text("plain text")
+    (left / "backup.json").write_bytes(appliance_backup_folder.marker(left))
+    monkeypatch.setattr(appliance_timer_backup, "RESERVE", 1 << 60)
+    assert run() == 1
+    assert not left.exists()
+
+
+def test_a_disk_that_becomes_full_meanwhile_is_not_filled(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appliance_timer_backup, "SPARE", 1 << 60)
+    assert run() == 1
+    assert list(node.place.iterdir()) == []
+    assert "stay free for the node" in node.record["last"]["why"]
+
+
 def fill(path: Path, recipient: str) -> None:
-    with appliance_timer_archive.encrypted(path, [recipient], 1 << 16) as stream:
+    limits = {"recipients": [recipient], "most_bytes": 1 << 16, "spare_bytes": 0}
+    with appliance_timer_archive.encrypted(path, limits) as stream:
         for _ in range(200):
             stream.write(os.urandom(1 << 16))
 
