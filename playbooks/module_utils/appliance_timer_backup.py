@@ -107,6 +107,7 @@ def make(want):
 def work():
     """Do one run by the settings of this node."""
     records.require_no_command()
+    records.require_no_restore()
     try:
         return make(records.settings(NAME))
     except (LookupError, TypeError, ValueError, appliance_backup_folder.FolderError) as error:
