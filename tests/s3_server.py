@@ -35,6 +35,7 @@ class Answer:
         hangs: seconds before the answer.
         drips: seconds between bytes of the body.
         huge: the body is this many bytes longer.
+        packed: it says that the body is packed; it is not.
     """
 
     method: str
@@ -48,6 +49,7 @@ class Answer:
     hangs: float = 0
     drips: float = 0
     huge: int = 0
+    packed: bool = False
 
 
 class _Quiet(WSGIRequestHandler):
@@ -136,6 +138,8 @@ class S3Server:
             headers = [(n, t) for n, t in headers if n.lower() != "etag"] + [("ETag", found.etag)]
         if found.flips and body:
             body = bytes([body[0] ^ 1]) + body[1:]
+        if found.packed:
+            headers.append(("Content-Encoding", "gzip"))
         if found.huge:
             body += b" " * found.huge
             headers = [(n, t) for n, t in headers if n.lower() != "content-length"]

@@ -36,11 +36,7 @@ def working_folder(name):
     """
     if not _NAME.fullmatch(name):
         raise FolderError("%r is no name of a backup" % name[:100])
-    PLACE.mkdir(mode=0o700, parents=True, exist_ok=True)
-    seen = PLACE.lstat()
-    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
-        raise FolderError("%s is no folder of ours: move it away, then run again" % PLACE)
-    PLACE.chmod(0o700)
+    _make_place()
     folder = PLACE / name
     # A new folder has no lock for a moment, and must not look like one that was left.
     with _alone():
@@ -59,6 +55,25 @@ def working_folder(name):
     finally:
         os.close(lock)
         take_away(folder)
+
+
+def _make_place():
+    PLACE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    seen = PLACE.lstat()
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
+        raise FolderError("%s is no folder of ours: move it away, then run again" % PLACE)
+    PLACE.chmod(0o700)
+
+
+def tidy():
+    """Remove the folders of runs that were killed, before room for another one is looked for.
+
+    Raises:
+        FolderError: the place is not ours.
+    """
+    _make_place()
+    with _alone():
+        remove_left()
 
 
 @contextlib.contextmanager

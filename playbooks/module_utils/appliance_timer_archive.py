@@ -106,15 +106,41 @@ def tidy(site):
     return gone
 
 
-def retire(site, keep):
-    """Remove whole backups of this site beyond the newest; return their names."""
+def retire(site, keep, made):
+    """Remove whole backups of this site beyond the newest; return their names.
+
+    The last one of each kind of parts stays, and the last one of those that lack least: a cluster
+    that is half restored, or whose databases give nothing, does not push out what is whole. One
+    that is dated after the one just made is of a clock that was wrong: it counts as the oldest.
+
+    Args:
+        site: its name.
+        keep: how many stay, the one just made included.
+        made: the name of the one just made.
+    """
+    moment = made[-16:]
+    ours = sorted(kept(site), key=lambda one: (one[0][-16:] <= moment, one[0][-16:]))
+    stays = {made, *_last_of_their_kind(ours)}
     gone = []
-    for name, _, _ in kept(site)[: -max(keep, 1)]:
+    for name, _, _ in ours[: -max(keep, 1)]:
+        if name in stays:
+            continue
         # First what makes it a backup: whatever ends this run, half of one is none.
         (PLACE / (name + BESIDE)).unlink()
         (PLACE / (name + SUFFIX)).unlink()
         gone.append(name)
     return gone
+
+
+def _last_of_their_kind(ours):
+    """As the control host does (appliance/model/backup/retention.py)."""
+    last = {}
+    lacks = {name: len(told.get("missing") or ()) for name, _, told in ours}
+    for name, _, told in ours:
+        last.update(dict.fromkeys(map(str, told.get("kinds") or ()), name))
+        if lacks[name] == min(lacks.values()):
+            last["whole"] = name
+    return set(last.values())
 
 
 def used():
@@ -127,20 +153,26 @@ def used():
 
 
 class Pipe:
-    """A stream into age, whose output is a file of limited size."""
+    """A stream into age, whose output is a file of limited size on a disk that is not filled."""
 
-    def __init__(self, stream, out, most):
-        self._stream, self._out, self._most = stream, out, most
+    def __init__(self, stream, out, limits):
+        self._stream, self._out, self._limits = stream, out, limits
 
     def write(self, content):
         """Hand on all of it.
 
         Raises:
-            TimerError: the file became larger than it may.
+            TimerError: the file became larger than it may, or the disk has too little left.
         """
-        if os.fstat(self._out).st_size > self._most:
+        if os.fstat(self._out).st_size > self._limits["most_bytes"]:
             raise TimerError(
                 "the backups of this node would be larger than backup: schedule: most_gb allows"
+            )
+        disk = os.fstatvfs(self._out)
+        if disk.f_bavail * disk.f_frsize < self._limits["spare_bytes"]:
+            raise TimerError(
+                "the disk of %s became full: %d MB stay free for the node, whose etcd may be there"
+                % (PLACE, self._limits["spare_bytes"] // 10**6)
             )
         self._stream.write(content)
         return len(content)
@@ -151,23 +183,27 @@ class Pipe:
 
 
 @contextlib.contextmanager
-def encrypted(path, recipients, most):
+def encrypted(path, limits):
     """Yield a stream whose content arrives encrypted in a new file, synced when the block ends.
 
+    Args:
+        path: the file.
+        limits: as :func:`write` has them.
+
     Raises:
-        TimerError: age failed, or the file became too large.
+        TimerError: age failed, the file became too large, or the disk full.
         OSError: the disk did not take it.
     """
     out = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     options = ["--encrypt"]
-    for one in recipients:
+    for one in limits["recipients"]:
         options += ["--recipient", one]
     argv = [*LIMIT, AGE, *options]
     try:
         with _running(argv, out) as process:
             broken = False
             try:
-                yield Pipe(process.stdin, out, most)
+                yield Pipe(process.stdin, out, limits)
                 process.stdin.close()
             except BrokenPipeError:
                 broken = True  # it says why
@@ -207,7 +243,7 @@ def write(about, gathered, told, limits):
         about: id, site, created, release, tool_version, recipients (fingerprints).
         gathered: parts and missing, as ``appliance_backup.Gathered`` has them.
         told: endpoint, versions, etcd, node, and missing things of elsewhere.
-        limits: recipients (public keys) and most_bytes.
+        limits: recipients (public keys), most_bytes of the file, spare_bytes of the disk.
 
     Raises:
         TimerError, OSError: there is no backup; what was written of it is gone.
@@ -216,7 +252,7 @@ def write(about, gathered, told, limits):
     file = place() / (name + SUFFIX)
     half = file.with_name(file.name + PARTIAL)
     try:
-        with encrypted(half, limits["recipients"], limits["most_bytes"]) as stream:
+        with encrypted(half, limits) as stream:
             document = _archive(stream, about, gathered, told)
         beside = dict(document, size=half.stat().st_size, sha256=_sha256(half))
         os.link(str(half), str(file))

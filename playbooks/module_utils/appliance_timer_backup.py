@@ -22,6 +22,8 @@ DATABASE = Path("/var/lib/etcd/member/snap/db")
 GB = 10**9
 # Left free for the node: etcd fails on a full disk.
 RESERVE = 2 << 30
+# While the backup is written: dumps leave RESERVE, and other programs write, too.
+SPARE = 1 << 30
 
 
 def _needed(site):
@@ -37,12 +39,14 @@ def require_space(site):
     Raises:
         TimerError: the disk has too little.
     """
-    free, needed = shutil.disk_usage(str(archive.place())).free, _needed(site)
-    if free < needed:
-        raise TimerError(
-            "the disk of %s has %d MB free, and a backup needs %d MB: see appliance health"
-            % (archive.PLACE, free // 10**6, needed // 10**6)
-        )
+    needed = _needed(site)
+    for place in (archive.place(), appliance_backup_folder.PLACE):
+        free = shutil.disk_usage(str(place)).free
+        if free < needed:
+            raise TimerError(
+                "the disk of %s has %d MB free, and a backup needs %d MB: see appliance health"
+                % (place, free // 10**6, needed // 10**6)
+            )
 
 
 def make(want):
@@ -59,6 +63,8 @@ def make(want):
     left = archive.tidy(site)
     if left:
         records.say("removed what a killed run left: %s" % ", ".join(left))
+    # The dumps of a run that was killed are large, and plain text.
+    appliance_backup_folder.tidy()
     require_space(site)
     room = want["most_gb"] * GB - archive.used()
     if room <= 0:
@@ -89,11 +95,11 @@ def make(want):
                 "etcd": etcd,
                 "missing": want["elsewhere"],
             },
-            {"recipients": want["recipients"], "most_bytes": room},
+            {"recipients": want["recipients"], "most_bytes": room, "spare_bytes": SPARE},
         )
     # Of what the site does not ask of this node, that is no fault.
     lacking = [plain("%s: %s" % one, 200) for one in found.missing]
-    archive.retire(site, want["keep"])
+    archive.retire(site, want["keep"], name)
     told = {"id": name, "size": beside["size"], "sha256": beside["sha256"]}
     return dict(told, lacking=len(lacking), first_lack=lacking[0] if lacking else "")
 
@@ -101,6 +107,7 @@ def make(want):
 def work():
     """Do one run by the settings of this node."""
     records.require_no_command()
+    records.require_no_restore()
     try:
         return make(records.settings(NAME))
     except (LookupError, TypeError, ValueError, appliance_backup_folder.FolderError) as error:

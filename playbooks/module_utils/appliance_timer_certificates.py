@@ -35,6 +35,8 @@ LEASE, NAMESPACE = "appliance-certificate-renewal", "kube-system"
 # A holder restarts four programs, each with a limit of minutes.
 STALE_SECONDS = 3600
 KUBECTL_SECONDS = 90
+# They change the same files or restart the same programs; their command may have been killed.
+OTHERS = ("kubeadm", "kubeadm-init", "api-server")
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
@@ -171,6 +173,22 @@ def carry_out(request):
     return json.loads(result["stdout"])
 
 
+def at_work(name):
+    """Return whether a unit of ours runs, or may run."""
+    return NodeJob(name, run).is_running()
+
+
+def require_no_unit():
+    """Require that nothing else changes the control plane of this node.
+
+    Raises:
+        Skipped: something does.
+    """
+    for name in OTHERS:
+        if at_work(name):
+            raise Skipped("appliance-%s.service is at work on this node" % name)
+
+
 def renew(want, kubectl):
     """Renew what is due; return what is told of it.
 
@@ -190,15 +208,20 @@ def renew(want, kubectl):
     turn = Turn(kubectl, want["node"])
     turn.take()
     try:
-        # After the turn was taken: the node before may have just restarted its own.
+        # After the turn was taken: the node before may have just restarted its own, and a command
+        # may have begun since.
         require_peers(want["peers"], want["api_port"])
+        records.require_no_command()
+        require_no_unit()
         # Copies of admin.conf that operators have end then, whatever is renewed here.
         ends = end_of(certificate_renewal.ETC / "admin.conf")
         done = carry_out(request)
         if not kubectl.is_ready():
             raise TimerError("the API of this node is not ready after the renewal")
     finally:
-        turn.give_back()
+        # The unit goes on when this program is ended: the turn is its own until then.
+        if not at_work("certificates"):
+            turn.give_back()
     told = {key: done[key] for key in ("renewed", "restarted", "kept")}
     return dict(told, copies_end=ends) if ends else told
 
@@ -206,6 +229,7 @@ def renew(want, kubectl):
 def work():
     """Do one run by the settings of this node."""
     records.require_no_command()
+    records.require_no_restore()
     want = records.settings(NAME)
     kubectl = Kubectl(functools.partial(run, seconds=KUBECTL_SECONDS))
     try:

@@ -20,6 +20,7 @@ from ansible.module_utils import appliance_files
 HOME = Path("/var/lib/appliance/timers")
 SETTINGS = Path("/etc/appliance/timers")
 LOCK = Path("/var/lib/appliance/lock")
+RESTORES = Path("/var/lib/appliance/restore")
 PROC = Path("/proc")
 SCHEMA = 1
 # As commands of the control host do (appliance/model/control/lock.py, EXPIRY_SECONDS).
@@ -125,6 +126,29 @@ def require_no_command():
         return
     if line and boot == here and age < EXPIRY_SECONDS:
         raise Skipped("%s is at work on this site" % _command(line))
+
+
+def require_no_restore():
+    """Require that no restore of etcd was killed in the middle of its work on this node.
+
+    Raises:
+        TimerError: one was: what runs here may be half of two clusters.
+    """
+    for path in sorted(RESTORES.glob("*/mark.json")):
+        # A claim of a new machine has no end; its restore has a folder of its own.
+        if not path.parent.name.startswith("new-") and not _is_ended(path):
+            raise TimerError(
+                "a restore of etcd did not end on this node: run the same appliance cluster "
+                "restore again; if this node was joined anew since, move %s away" % path.parent
+            )
+
+
+def _is_ended(path):
+    try:
+        with path.open("rb") as stream:
+            return "end" in json.loads(stream.read(_MOST_BYTES))["acts"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def _command(line):

@@ -21,7 +21,7 @@ ON_NODES: Final[Places] = {
         "take_away: rmdir": (GATHERED, 2),
         "take_away: rmtree": GATHERED,
         "take_away: unlink": GATHERED,
-        "working_folder: chmod": STATE,
+        "_make_place: chmod": STATE,
     },
     "playbooks/library/bundle_files.py": {
         "Server.fetch: replace": ROLE,

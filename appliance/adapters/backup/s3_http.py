@@ -105,6 +105,8 @@ class LimitedPool(urllib3.PoolManager):
         self, method: str, url: str, headers: Mapping[str, str], more: dict[str, Any]
     ) -> BaseHTTPResponse:
         wanted = {**more, "preload_content": False, "headers": headers, "redirect": False}
+        # Nothing packed was asked for: unpacked, an answer of a few bytes may fill the memory.
+        wanted["decode_content"] = False
         whole = more.get("preload_content", True)
         timeout = wanted.pop("timeout", self._timeout)
 
@@ -133,4 +135,5 @@ def _whole(answer: BaseHTTPResponse) -> BaseHTTPResponse:
         status=answer.status,
         reason=answer.reason,
         preload_content=True,
+        decode_content=False,
     )

@@ -18,6 +18,7 @@ from appliance.adapters.backup.age import Sink
 from appliance.adapters.backup.s3_faults import fault_of, plain, see_what_answers
 from appliance.adapters.backup.s3_http import LimitedPool, in_time
 from appliance.errors import ApplianceError, CommandFailed, ConfigError, Refused
+from appliance.model.backup.names import LONGEST_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +78,8 @@ class S3Place:
                 if count >= MOST_ENTRIES:
                     raise OSError(f"it lists more than {MOST_ENTRIES} objects")
                 name = (one.object_name or "").removeprefix(begin)
-                if name and "/" not in name and isinstance(one.size, int):
+                is_file = name and "/" not in name and len(name) <= LONGEST_FILE
+                if is_file and isinstance(one.size, int):
                     found[name] = one.size
             return found
 

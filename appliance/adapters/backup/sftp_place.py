@@ -23,7 +23,7 @@ from appliance.adapters.ssh.trust.keys import check_private_key
 from appliance.adapters.ssh.trust.known_hosts import entry_name, load
 from appliance.adapters.ssh.tunnel import without_delay
 from appliance.errors import ApplianceError, CommandFailed, NodeUnreachable, Refused
-from appliance.model.backup.names import PARTIAL_SUFFIX
+from appliance.model.backup.names import LONGEST_FILE, PARTIAL_SUFFIX
 from appliance.model.site.ssh import CONNECT_SECONDS
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class SftpPlace:
                 for count, entry in enumerate(sftp.listdir_iter(self._target.path)):
                     if count >= MOST_ENTRIES:
                         raise OSError(f"it lists more than {MOST_ENTRIES} files")
-                    if stat.S_ISREG(entry.st_mode or 0):
+                    is_file = stat.S_ISREG(entry.st_mode or 0)
+                    if is_file and len(entry.filename) <= LONGEST_FILE:
                         found[entry.filename] = entry.st_size or 0
         except FileNotFoundError as error:
             user, host = self._target.user, self._target.host

@@ -41,6 +41,8 @@ DIGEST: Final = "objects/digest.json"
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}-[0-9]{8}T[0-9]{6}Z")
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
+# Of a file: no name of ours is longer, and a place of others may list any.
+LONGEST_FILE: Final = 255
 _LONGEST_SITE: Final = 80
 _LONGEST_NAME: Final = 1024
 _LONGEST_STEP: Final = 200

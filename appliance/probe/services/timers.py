@@ -33,6 +33,8 @@ def timers(source: Source, units: List[Dict[str, str]]) -> Dict[str, Any]:
             "active": timer.get("ActiveState") or "inactive",
             "enabled": timer.get("UnitFileState") == "enabled",
             "running": service.get("ActiveState") in ("activating", "active", "deactivating"),
+            # Of a run that could not even write down that it began.
+            "failed": service.get("ActiveState") == "failed",
             "last": _run(record.get("last")),
             "success": _run(record.get("success")),
             "failures": failures if isinstance(failures, int) else 0,

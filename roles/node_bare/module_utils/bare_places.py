@@ -58,6 +58,7 @@ FOLDERS = (
     "etc/kubernetes",
     "etc/exports.d",
     "run/flannel",
+    "var/backups/appliance",
     "var/lib/cni",
     "var/lib/dockershim",
     "var/lib/etcd",
@@ -66,8 +67,12 @@ FOLDERS = (
 UNITS = (
     *("kubelet.service", "pod-guard.service", "appliance-runai-address.service"),
     "docker-registry-tls.service",
+    # A run that is at work would go on, and write after everything went; its timer stops first.
     *("appliance-timed-backup.timer", "appliance-timed-certificates.timer"),
+    *("appliance-timed-backup.service", "appliance-timed-certificates.service"),
 )
+# Where a timer keeps its backups, in a folder that the system shares.
+TIMED_BACKUPS = "var/backups/appliance"
 # What a package of ours alone could have put there: it goes once the package is purged.
 OF_PACKAGES = {
     "chrony": ("etc/chrony", "etc/default/chrony", "var/lib/chrony"),

@@ -29,6 +29,7 @@ from ansible.module_utils.bare_places import (
     PLUGINS,
     RUNTIMES,
     SERVED,
+    TIMED_BACKUPS,
     VITAL,
 )
 
@@ -41,6 +42,10 @@ SHARED = "shared storage: volumes, Run:ai's database"
 ASIDE = "etcd's data before a restore"
 # In HOME; each holds what no install makes again.
 DATA = (("etcd-snapshots", "snapshots of etcd"), ("backup", "backups"), ("backups", "backups"))
+# As appliance_timer_archive names its files.
+TIMED_FILE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}-[0-9]{8}T[0-9]{6}Z\.backup(\.json)?(\.partial)?\Z"
+)
 DUMPS = HOME + "/runai"
 DUMP = "before-*"
 EXPORT_MARK, EXPORT_MARKER = HOME + "/nfs-export.json", "appliance-export.json"
@@ -235,6 +240,7 @@ class Survey:
             for name, what in DATA
             if names_in(self.root / HOME / name)
         ]
+        found += [(path, "backups by a timer") for path in self._timed_backups()]
         dumps = [n for n in names_in(self.root / DUMPS) if fnmatch.fnmatchcase(n, DUMP)]
         found += [("%s/%s" % (DUMPS, n), "dump of Run:ai's database") for n in dumps]
         folder, pattern = ETCD_ASIDE
@@ -245,6 +251,12 @@ class Survey:
             found.append((self._export, SHARED))
         return found
 
+    def _timed_backups(self):
+        """Return the folder of a timer's backups; its files, where others put something there."""
+        names = names_in(self.root / TIMED_BACKUPS)
+        ours = ["%s/%s" % (TIMED_BACKUPS, n) for n in names if TIMED_FILE.match(n)]
+        return [TIMED_BACKUPS] if ours and len(ours) == len(names) else ours
+
     def newest_backup(self):
         """Return [path, epoch seconds] of the newest backup, snapshot or dump; None for none."""
         found = []
@@ -252,6 +264,7 @@ class Survey:
             folder = self.root / name
             is_one = what not in (SHARED, ASIDE)
             inside = [name + "/" + n for n in names_in(folder)] if is_one else []
+            inside += [name] if is_one and folder.is_file() else []
             found += [(int((self.root / n).lstat().st_mtime), "/" + n) for n in inside]
         return [max(found)[1], max(0, max(found)[0])] if found else None
 

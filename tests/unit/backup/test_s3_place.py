@@ -215,6 +215,24 @@ def test_only_objects_directly_below_the_prefix_are_seen(
         store.held()
 
 
+def test_nothing_that_a_server_sends_is_unpacked(
+    store: BackupStore, write: Callable[..., None], server: S3Server
+) -> None:
+    """A few bytes may become any size; no packed answer was asked for."""
+    write(NAME)
+    server.answers.append(Answer("GET", packed=True))
+    assert [one.state for one in store.held()] == ["whole"]
+    assert store.check(NAME).about.id == NAME
+    server.answers.clear()
+
+
+def test_a_name_that_is_longer_than_any_of_ours_is_not_kept(store: BackupStore) -> None:
+    for name in ("a" * 255, "b" * 256):
+        with store.place.new(name) as sink:
+            sink.write(b"of somebody else")
+    assert list(store.place.sizes()) == ["a" * 255]
+
+
 def test_without_a_key_in_the_vault_nothing_is_asked(server: S3Server, access: Access) -> None:
     asked = len(server.asked)
     for secrets in ({}, {ACCESS_KEY: "key"}):

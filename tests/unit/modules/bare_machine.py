@@ -37,6 +37,7 @@ OURS = {
     "var/lib/appliance/runai/before-2.7/dump.sql": "dump",
     "var/lib/appliance/runai/bundle.json": "{}",
     "var/lib/appliance/etcd-snapshots/20260101T000000Z-rack.db": "snapshot",
+    "var/backups/appliance/rack-20260101T000000Z.backup": "backup",
     "var/lib/appliance/nfs-export.json": json.dumps({"id": "0f" * 16}),
     "srv/runai/appliance-export.json": json.dumps({"id": "0f" * 16}),
     "srv/runai/volume/data": "data",
@@ -56,7 +57,9 @@ THEIRS = {
     "proc/self/mountinfo": "36 35 98:0 / / rw shared:1 - ext4 none rw\n"
     "37 36 0:4 / /run/docker/netns/default rw - nsfs nsfs rw\n",
 }
-DATA = {name for name in OURS if name.startswith(("srv/", "var/lib/appliance/etcd-"))} | {
+DATA = {
+    name for name in OURS if name.startswith(("srv/", "var/backups/", "var/lib/appliance/etcd-"))
+} | {
     "var/lib/appliance/runai/before-2.7/dump.sql",
     "var/lib/appliance/nfs-export.json",
 }

@@ -84,6 +84,23 @@ def test_data_that_stayed_can_be_given_up_later(bare: ModuleType, tmp_path: Path
     assert machine.files() & (DATA | EVIDENCE) == set()
 
 
+def test_a_timers_run_ends_before_what_it_writes_goes(bare: ModuleType, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    units = [f"appliance-timed-backup.{kind}" for kind in ("timer", "service")]
+    machine.active |= set(units)
+    strip(bare, machine, lose_data=True)
+    ended = [line.split()[-1] for line in machine.changed if "appliance-timed" in line]
+    assert (machine.active & set(units), ended[:2]) == (set(), units)
+    assert not (tmp_path / "var/backups/appliance").exists()
+
+
+def test_among_a_timers_backups_files_of_others_stay(bare: ModuleType, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.put("var/backups/appliance/their.backup")
+    strip(bare, machine, lose_data=True)
+    assert [p.name for p in (tmp_path / "var/backups/appliance").iterdir()] == ["their.backup"]
+
+
 def test_killed_before_any_program_the_same_run_ends_it(bare: ModuleType, tmp_path: Path) -> None:
     whole = Machine(tmp_path / "whole")
     strip(bare, whole, lose_data=True, forget=True)

@@ -104,6 +104,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(appliance_timer_record, "SETTINGS", tmp_path / "settings")
     monkeypatch.setattr(appliance_timer_backup, "DATABASE", tmp_path / "no-database")
     monkeypatch.setattr(appliance_timer_backup, "RESERVE", 0)
+    monkeypatch.setattr(appliance_timer_backup, "SPARE", 0)
     monkeypatch.setattr(appliance_backup_folder, "PLACE", tmp_path / "work")
     monkeypatch.setattr(appliance_timer_backup.appliance_backup, "gather", found.gather)
     write_settings(found, found.want())
@@ -180,6 +181,43 @@ def test_the_newest_stay_and_nothing_of_others_goes(
     assert "rack7-20200101T000000Z.backup.json" in names
 
 
+def whole_ones(node: Node) -> list[str]:
+    """Names of the backups that lie there, in order."""
+    return sorted(path.name[:-12] for path in node.place.glob("*.backup.json"))
+
+
+def test_a_clock_that_was_wrong_for_a_night_costs_no_new_backup(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moment in (4_000_000_000, 4_000_003_600, 1_800_000_000, 1_800_003_600):
+        with at(moment, monkeypatch):
+            assert run() == 0
+        assert node.record["success"]["id"] in whole_ones(node)
+    assert whole_ones(node) == ["rack7-20270115T080000Z", "rack7-20270115T090000Z"]
+
+
+@pytest.mark.parametrize("lack", ["objects", "databases"])
+def test_backups_that_lack_something_push_out_no_whole_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch, lack: str
+) -> None:
+    plain = node.gather
+
+    def gather(want: dict[str, Any], data: Path) -> Any:
+        found = plain(want, data)
+        if appliance_timer_backup.time.time() == 1_800_000_000:
+            found.text("objects/digest.json", b"{}")
+        elif lack == "databases":
+            found.text("objects/digest.json", b"{}")
+            found.lacks("runai/databases", "no answer")
+        return found
+
+    monkeypatch.setattr(appliance_timer_backup.appliance_backup, "gather", gather)
+    for hour in range(4):
+        with at(1_800_000_000 + 3600 * hour, monkeypatch):
+            assert run() == 0
+    assert whole_ones(node) == [f"rack7-20270115T{hour}0000Z" for hour in ("08", "10", "11")]
+
+
 @pytest.mark.parametrize("left", [".backup.partial", ".backup", ".backup.json.partial"], ids=str)
 def test_what_a_killed_run_left_is_no_backup_and_goes(node: Node, left: str) -> None:
     node.place.mkdir(mode=0o700)
@@ -229,8 +267,30 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
     assert "MB free" in node.record["last"]["why"]
 
 
+def test_what_a_killed_run_left_goes_before_room_is_looked_for(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = node.folder / "work/timer-rack7-20260101T000000Z"
+    (left / "data").mkdir(parents=True)
+    (left / "data/database-backend.sql").write_text("plain text")
+    (left / "backup.json").write_bytes(appliance_backup_folder.marker(left))
+    monkeypatch.setattr(appliance_timer_backup, "RESERVE", 1 << 60)
+    assert run() == 1
+    assert not left.exists()
+
+
+def test_a_disk_that_becomes_full_meanwhile_is_not_filled(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appliance_timer_backup, "SPARE", 1 << 60)
+    assert run() == 1
+    assert list(node.place.iterdir()) == []
+    assert "stay free for the node" in node.record["last"]["why"]
+
+
 def fill(path: Path, recipient: str) -> None:
-    with appliance_timer_archive.encrypted(path, [recipient], 1 << 16) as stream:
+    limits = {"recipients": [recipient], "most_bytes": 1 << 16, "spare_bytes": 0}
+    with appliance_timer_archive.encrypted(path, limits) as stream:
         for _ in range(200):
             stream.write(os.urandom(1 << 16))
 

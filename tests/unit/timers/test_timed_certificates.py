@@ -76,7 +76,8 @@ class Node:
         self.api = Api()
         self.unready: dict[str, str] = {}
         self.renewals: list[str] = []
-        self.fault: Exception | None = None
+        self.fault: BaseException | None = None
+        self.units: set[str] = set()
 
     def carry_out(self, request: dict[str, Any]) -> dict[str, Any]:
         self.renewals.append(self.api.holder)
@@ -107,6 +108,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(certificate_renewal, "old_ones", lambda _: [])
     module = appliance_timer_certificates
     monkeypatch.setattr(module, "carry_out", found.carry_out)
+    monkeypatch.setattr(module, "at_work", found.units.__contains__)
+    monkeypatch.setattr(appliance_timer_record, "RESTORES", tmp_path / "restore")
     monkeypatch.setattr(module, "Kubectl", lambda _: found.api)
     monkeypatch.setattr(module, "why_not_ready", lambda ip, _: found.unready.get(ip, ""))
     return found
@@ -210,3 +213,65 @@ def test_a_killed_renewal_is_finished_although_no_certificate_is_due(node: Node)
     (node.folder / "mark").write_text("{}")
     assert run() == 0
     assert node.renewals == ["cp1"]
+
+
+def test_a_run_that_is_ended_keeps_its_turn_while_its_unit_restarts_programs(node: Node) -> None:
+    node.due()
+    node.fault = SystemExit(143)
+    node.units.add("certificates")
+    with pytest.raises(SystemExit):
+        run()
+    assert node.api.holder == "cp1"
+    node.units.clear()
+    with pytest.raises(SystemExit):
+        run()
+    assert node.api.holder == ""
+
+
+@pytest.mark.parametrize("unit", ["kubeadm", "api-server"])
+def test_nothing_restarts_while_another_unit_changes_the_control_plane(
+    node: Node, unit: str
+) -> None:
+    node.due()
+    node.units.add(unit)
+    assert run() == 0
+    assert (node.renewals, node.api.holder) == ([], "")
+    assert f"appliance-{unit}.service" in node.record["last"]["why"]
+
+
+def test_a_command_that_began_meanwhile_has_the_site(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.due()
+
+    def begin(*_: object) -> str:
+        lock = node.folder / "lock"
+        lock.mkdir(exist_ok=True)
+        (lock / "holder").write_text('r1 {"command": "cluster upgrade", "run": "r1"}\n')
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        (lock / "beat").write_text(f"{boot} {Path('/proc/uptime').read_text().split()[0]}\n")
+        return ""
+
+    monkeypatch.setattr(appliance_timer_certificates, "why_not_ready", begin)
+    assert run() == 0
+    assert (node.renewals, node.api.holder) == ([], "")
+    assert "cluster upgrade" in node.record["last"]["why"]
+
+
+MARKS = {
+    '{"acts": {"stop": 1}}': True,
+    "half of": True,
+    '{"acts": {"stop": 1, "end": 2}}': False,
+}
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_cluster_that_is_half_restored_is_left_alone(node: Node, mark: str) -> None:
+    node.due()
+    for name in ("rack7-20260101T000000Z-1", "new-rack7-1"):
+        (node.folder / "restore" / name).mkdir(parents=True)
+        text = mark if name.startswith("rack7") else '{"acts": {"claim": 1}}'
+        (node.folder / "restore" / name / "mark.json").write_text(text)
+    assert run() == (1 if MARKS[mark] else 0)
+    assert bool(node.renewals) is not MARKS[mark]
+    assert not MARKS[mark] or "a restore of etcd did not end" in node.record["last"]["why"]

@@ -244,6 +244,29 @@ RUNS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         },
         [("error", "for 60 hours; the last one was skipped: install is at work")],
     ),
+    "skipped from the beginning": (
+        {
+            "last": {"began": NOW, "outcome": "skipped", "why": "install is at work"},
+            "success": None,
+        },
+        [("warning", "no run was done yet: install is at work")],
+    ),
+    "a service that does not start": (
+        {"last": None, "success": None, "failed": True},
+        [("error", "its service failed, and wrote nothing down")],
+    ),
+    "a full disk after a run that was done": (
+        {"failed": True},
+        [("error", "its service failed, and wrote nothing down")],
+    ),
+    "failed and written down": (
+        {"last": {"began": NOW, "outcome": "failed", "why": "x"}, "failed": True},
+        [("error", "failed: x")],
+    ),
+    "a clock that was ahead": (
+        {"success": {"ended": NOW + 90_000 * HOUR}},
+        [("error", "its last run ended in 90000 hours' time")],
+    ),
     "something lacks": (
         {"success": {"ended": NOW, "lacking": 1, "first_lack": "runai: no answer"}},
         [("warning", "lacks runai: no answer")],
@@ -306,7 +329,7 @@ UNITS = [
         "ActiveState": "active",
         "UnitFileState": "enabled",
     },
-    {"Id": "appliance-timed-backup.service", "ActiveState": "inactive"},
+    {"Id": "appliance-timed-backup.service", "ActiveState": "failed"},
 ]
 
 
@@ -323,6 +346,7 @@ def test_what_a_node_tells_has_the_form_that_is_read() -> None:
     found = probed(Place(files), UNITS)  # type: ignore[arg-type]
     assert found["backup"]["active"] == "active"
     assert found["backup"]["enabled"] is True
+    assert found["backup"]["failed"] is True
     assert (found["backup"]["success"], found["backup"]["failures"]) == ({}, 0)
     assert set(found["backup"]["last"]) == {"began", "why", "renewed"}
     of = desired(site(1, **BOTH))

@@ -155,23 +155,34 @@ def _judged(
     def finding(severity: Severity, what: str, hint: str = more) -> Finding:
         return Finding(node.name, NAME, severity, what, _EXPECTED, hint)
 
-    outcome = last.get("outcome")
     if not seen.get("enabled") or seen.get("active") != "active":
         yield finding("error", f"the timer {name}, which does not wait for its time", _install())
-    if outcome == "failed":
-        count = seen.get("failures") or 1
-        times = f", {count} times in a row" if count > 1 else ""
-        yield finding(
-            "error",
-            f"the timer {name}: its run of {_when(last)} failed{times}: {last.get('why')}",
-        )
-    elif outcome == "began" and not seen.get("running"):
-        yield finding("error", f"the timer {name}: its run of {_when(last)} was killed")
+    severity, what = _outcome(seen, last, has_success=bool(success))
+    if what:
+        yield finding(severity, f"the timer {name}: {what}")
     if name == BACKUP:
         yield from _late(site, seen, now, finding)
         if success.get("lacking"):
             what = f"the timer {name}: its backup lacks {success.get('first_lack')}"
             yield finding("warning", what)
+
+
+def _outcome(
+    seen: Mapping[str, Any], last: Mapping[str, Any], *, has_success: bool
+) -> tuple[Severity, str]:
+    """What is wrong with the last run, in words; empty: nothing is."""
+    outcome = last.get("outcome")
+    if outcome == "failed":
+        count = seen.get("failures") or 1
+        times = f", {count} times in a row" if count > 1 else ""
+        return "error", f"its run of {_when(last)} failed{times}: {last.get('why')}"
+    if outcome == "began" and not seen.get("running"):
+        return "error", f"its run of {_when(last)} was killed"
+    if seen.get("failed"):
+        return "error", "its service failed, and wrote nothing down"
+    if outcome == "skipped" and not has_success:
+        return "warning", f"no run was done yet: {last.get('why')}"
+    return "error", ""
 
 
 def _install() -> str:
@@ -185,6 +196,9 @@ def _late(site: Site, seen: Mapping[str, Any], now: float, finding: Any) -> Iter
     if schedule is None or ended is None:
         return
     hours = (now - ended) / HOUR
+    if hours < -GRACE_HOURS:
+        # Until then it would look like a fresh one.
+        yield finding("error", f"the timer backup: its last run ended in {-hours:.0f} hours' time")
     if hours > 2 * schedule.hours + GRACE_HOURS:
         why = f"; the last one was skipped: {last.get('why')}" if last.get("why") else ""
         yield finding("error", f"the timer backup: no run was done for {hours:.0f} hours{why}")

@@ -143,6 +143,7 @@ class Timer(Section):
     active: Word | None = None
     age: bool | None = None
     enabled: bool | None = None
+    failed: bool | None = None
     failures: Count | None = None
     last: TimedRun | None = None
     running: bool | None = None
