@@ -64,7 +64,7 @@ def test_a_rack_goes_down_in_order_and_comes_up(rack: LabSite, commands: Command
     commands.succeed(*words, timeout=SECONDS)
     assert not any(ssh_answers(lab.address(short)) for short in NODES)
     power = commands.run("node", "power", "status", "--site", str(lab.directory), "-o", "json")
-    said = {one["node"]: one["power"] for one in json.loads(power.stdout)["nodes"]}
+    said = {one["node"]: one["power"] for one in json.loads(power.stdout)}
     assert said == {lab.node(short): "Off" for short in NODES}
     assert "the rack is up and healthy" in up(lab, commands)
     is_whole(lab, commands)
