@@ -13,7 +13,12 @@ import signal
 import sys
 import uuid
 
-from ansible.module_utils import appliance_backup, appliance_backup_folder, appliance_backup_trial
+from ansible.module_utils import (
+    appliance_backup,
+    appliance_backup_folder,
+    appliance_backup_trial,
+    appliance_dump_text,
+)
 from ansible.module_utils import runai_dump as dumps
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
 from ansible.module_utils.appliance_kubectl import KUBECONFIG, PROGRAM
@@ -71,8 +76,13 @@ class Server:
         """Run a dump in a database, to its first error.
 
         Raises:
-            TrialError: it failed.
+            TrialError: it failed, or psql would act on a line of it; then nothing of it was run.
         """
+        try:
+            for _ in appliance_dump_text.lines(dump):
+                pass
+        except appliance_dump_text.DumpError as error:
+            raise TrialError(str(error)) from error
         program = ["psql", "-U", "postgres", "-v", "ON_ERROR_STOP=1", "-q", "-d", database]
         command = dumps.in_pod(self._want, program)
         command.insert(command.index("exec") + 1, "--stdin")

@@ -25,9 +25,9 @@ TOKEN = re.compile(
     rb"|(?P<note>--[^\n]*)|(?P<block>/\*)|(?P<end>;)|(?P<other>[\x00-\xff])"
 )
 CLOSING = {
-    "escaped": re.compile(rb"(?:[^'\\]|\\[\x00-\xff]|'')*'(?!')"),
-    "string": re.compile(rb"(?:[^']|'')*'(?!')"),
-    "name": re.compile(rb"(?:[^\"]|\"\")*\"(?!\")"),
+    "escaped": re.compile(rb"[^'\\]*(?:(?:\\[\x00-\xff]|'')[^'\\]*)*'(?!')"),
+    "string": re.compile(rb"[^']*(?:''[^']*)*'(?!')"),
+    "name": re.compile(rb"[^\"]*(?:\"\"[^\"]*)*\"(?!\")"),
 }
 EDGE = re.compile(rb"/\*|\*/")
 # Quoted names and strings are one '""' each.

@@ -106,11 +106,15 @@ class Course:
     # -- acts
 
     def save(self, _stream):
-        """Dump the present state into a folder that stays."""
+        """Dump the present state into a folder that stays; after the exchange it is another one.
+
+        A run that goes on before it dumps again: the interrupted one may be of last week.
+        """
         names = self._names()
         folder = HOME / ("before-restore-" + self._databases.key)
-        record = read_record()
-        if record.get("key") == self._databases.key and dumps.are_there(record["dumps"]):
+        record, known = read_record(), self._databases.known()
+        swapped = any(self._databases.is_swapped(known, name) for name in names)
+        if record.get("key") == self._databases.key and swapped:
             return {"dumps": record["dumps"]}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = [

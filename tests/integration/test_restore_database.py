@@ -123,6 +123,24 @@ def test_the_present_state_is_dumped_first_and_the_old_database_keeps_its_rows(
     assert server.ask(old, "SELECT id FROM public.projects ORDER BY 1") == ["2", "3"]
 
 
+def test_one_that_goes_on_later_dumps_the_state_of_then_and_never_the_restored_one(
+    server: Postgres, course: Course
+) -> None:
+    """A later restore drops the old databases; then the dump is the only copy of that state."""
+    course.act("save")
+    server.ask("backend", "INSERT INTO projects VALUES (4, 'while it was interrupted')")
+    course.whole()
+    (dump,) = [
+        Path(one["path"])
+        for one in appliance_restore_course.read_record()["dumps"]
+        if one["database"] == "backend"
+    ]
+    assert b"while it was interrupted" in dump.read_bytes()
+    dump.unlink()
+    course.act("save", ["backend", "keycloak"], backup="b", file_sha256="f")
+    assert not dump.exists(), "the restored state would pass for the one before"
+
+
 def test_a_second_restore_lets_go_of_what_the_first_one_kept(
     server: Postgres, course: Course
 ) -> None:

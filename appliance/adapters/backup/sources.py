@@ -183,7 +183,8 @@ class NodeSources:
         """
         counts = json.dumps(dict(rows)).encode()
         want = {"size": part.size, "sha256": part.sha256, "rows_bytes": len(counts)}
-        modules = (*MODULES, "appliance_backup_trial", "appliance_backup_database")
+        own = ("appliance_backup_trial", "appliance_dump_text", "appliance_backup_database")
+        modules = (*MODULES, *own)
         script, program = module_program(self._python, modules, [json.dumps(want)])
         given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))
         how = self._limits(DATABASE_SECONDS)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.backup.sources import NodeSources
 from appliance.adapters.runai.databases import MODULES, NodeDatabases
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import ClusterError, NodeUnreachable
@@ -39,7 +40,7 @@ class FakeNodes:
     def __init__(self, answer: Any) -> None:
         self.answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n"
         self.want: dict[str, Any] = {}
-        self.given = b""
+        self.given = self.program = b""
         self.script = ""
 
     @contextmanager
@@ -48,7 +49,7 @@ class FakeNodes:
     ) -> Iterator[Iterator[bytes]]:
         self.script = script
         self.want = json.loads(shlex.split(script)[-1])
-        _program, *given = pieces
+        self.program, *given = pieces
         self.given = b"".join(given)
         yield iter([b"\n", self.answer])
 
@@ -74,6 +75,18 @@ def test_a_look_is_read_strictly() -> None:
     assert view.record is None
     assert view.databases["backend"] is not None
     assert nodes.want["names"] == ["backend"]
+
+
+def test_the_program_that_tries_a_dump_has_all_of_its_modules() -> None:
+    site = samples.site(1, 1, runai=Runai())
+    nodes: Any = FakeNodes({"tables": 1, "rows": 2})
+    part = Part("runai/databases/backend.sql", "5a" * 32, 4)
+    found = NodeSources(site, nodes).try_dump(site.vendor_node, io.BytesIO(b"dump"), part, {"t": 2})
+    assert found == (1, 2)
+    words = shlex.split(nodes.script)
+    words[0], words[-1] = sys.executable, "no JSON"
+    done = subprocess.run(words, input=nodes.program, capture_output=True, timeout=120, check=False)
+    assert b"JSONDecodeError" in done.stderr, "it ends at its argument, with every module there"
 
 
 @pytest.mark.parametrize(

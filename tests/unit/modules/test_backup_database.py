@@ -102,6 +102,16 @@ def test_a_dump_that_does_not_load_leaves_nothing(tmp_path: Path) -> None:
     assert server.databases == {OTHER}
 
 
+def test_nothing_runs_of_a_dump_that_psql_would_take_commands_from(dump: Path) -> None:
+    class Job:
+        def run(self, *_: Any) -> Any:
+            pytest.fail("psql was started")
+
+    dump.write_text("SELECT 1; \\! id\n")
+    with pytest.raises(trials.TrialError, match="line 1 of the dump has a command for psql"):
+        trials.Server(dump.parent, Job()).load(OURS, dump)
+
+
 @pytest.mark.parametrize("name", [OTHER, "appliance_verify_", f'{OURS}"; DROP', "template1"])
 def test_no_other_database_is_dropped(name: str) -> None:
     server: Any = FakeServer(ROWS)

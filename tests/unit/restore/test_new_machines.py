@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from appliance.errors import ApplianceError, PreflightFailed, Refused, StepNotVerified
+from appliance.errors import (
+    ApplianceError,
+    ClusterError,
+    PreflightFailed,
+    Refused,
+    StepNotVerified,
+)
 from appliance.model.backup.new_machines import (
     AUTHORITIES,
     Machine,
@@ -15,7 +22,7 @@ from appliance.model.backup.new_machines import (
     claim_of,
     plan_new_machines,
 )
-from appliance.model.backup.not_carried import compare, read_digest
+from appliance.model.backup.not_carried import VolumeData, compare, read_digest
 from appliance.model.backup.record import Manifest, Part
 from appliance.model.backup.restore import RestoreOptions, plan_restore
 from appliance.model.state.cluster.cluster import SERIAL_ANNOTATION
@@ -113,6 +120,26 @@ def test_work_in_a_cluster_that_was_made_long_ago_is_not_replaced_silently() -> 
     plan = bring_back(rack, dry_run=True).plan
     assert plan.stage == "made"
     assert any("since is replaced" in line for line in plan.lines())
+
+
+def test_what_could_not_be_told_at_the_end_is_told_by_the_same_command() -> None:
+    """A second run is refused once all is done, so nothing would name the volumes any more."""
+    rack = NewRack()
+    real, told = rack.volumes, ["no API server answers"]
+
+    def volumes() -> Sequence[VolumeData]:
+        if told:
+            raise ClusterError(told.pop())
+        return real()
+
+    rack.volumes = volumes  # type: ignore[method-assign]
+    with pytest.raises(ClusterError, match="no API server answers"):
+        bring_back(rack)
+    found = bring_back(rack)
+    assert found.done
+    assert found.volumes == real()
+    assert found.compared is not None
+    assert rack.restored == 1
 
 
 def test_a_second_run_is_refused() -> None:

@@ -129,7 +129,7 @@ def restore(
     opened = (file, identity) if file is not None and identity is not None else None
     if new_machines:
         if opened is None or without or only:
-            raise click.UsageError("--new-machines takes FILE and --identity KEY, no --without")
+            raise click.UsageError("--new-machines takes FILE and --identity KEY, nothing else")
         restore_onto_new_machines(
             app,
             NewMachinesOptions(

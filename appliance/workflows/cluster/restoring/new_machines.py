@@ -197,12 +197,14 @@ class _Run:
         with begun():
             over = self._claim_is_over()
             restored = stages.restore(plan.key, only_resumed=over)
-        self._tell_identities()
+            # Before the last mark: after it, no second run would tell them.
+            compared, volumes = self._compared(), stages.volumes()
+            self._tell_identities()
         return NewMachinesResult(
             plan,
             restored,
-            self._compared(),
-            stages.volumes(),
+            compared,
+            volumes,
             took_seconds=clock.monotonic() - began,
             done=True,
         )
