@@ -7,7 +7,8 @@ connections, so the limits are here. What must not be here: what is asked of the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import urllib3
@@ -28,19 +29,22 @@ _CONDITION: Final = {"If-None-Match": "*"}
 
 
 def in_time(seconds: float, act: Callable[[], _T]) -> _T:
-    """What an act returns; one that takes longer is left alone, and its connection with it.
+    """What an act returns; one that takes longer is left alone, and what it gives late is closed.
 
     Raises:
         TimeoutError: it took longer.
     """
     found: list[_T] = []
     faults: list[BaseException] = []
+    given_up = threading.Event()
 
     def run() -> None:
         try:
             found.append(act())
         except BaseException as error:
             faults.append(error)
+        if given_up.is_set():
+            _close(found)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -48,8 +52,17 @@ def in_time(seconds: float, act: Callable[[], _T]) -> _T:
     if faults:
         raise faults[0]
     if not found:
+        given_up.set()
+        _close(found)
         raise TimeoutError(f"no answer within {seconds:.0f} s")
     return found[0]
+
+
+def _close(late: Sequence[object]) -> None:
+    for one in late:
+        if isinstance(one, BaseHTTPResponse):
+            with suppress(Exception):
+                one.close()
 
 
 class LimitedPool(urllib3.PoolManager):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -286,3 +288,24 @@ def test_which_endpoints_are_taken(given: tuple[str, bool]) -> None:
     else:
         taken = True
     assert taken is ENDPOINTS[given]
+
+
+def test_an_answer_that_comes_late_is_closed(access: Access) -> None:
+    """Nobody reads it any more; its connection would stay open."""
+    pool = s3_http.LimitedPool(None)
+    ready, came = threading.Event(), []
+
+    def late() -> object:
+        assert access.s3 is not None
+        answer = pool.urlopen("GET", f"{access.s3.endpoint}/", preload_content=False)
+        came.append(answer)
+        ready.wait(10)
+        return answer
+
+    with pytest.raises(TimeoutError):
+        s3_http.in_time(0.5, late)
+    ready.set()
+    until = time.monotonic() + 10
+    while not (came and came[0].closed):
+        assert time.monotonic() < until
+        time.sleep(0.01)
