@@ -275,7 +275,7 @@ def _left(manifest: Manifest) -> tuple[str, ...]:
     """What the backup or the lost machines had, and this command does not bring back."""
     told = ["data of volumes: their directories are named at the end"]
     if any(part.name.startswith(f"{RUNAI}/databases/") for part in manifest.of_kind(RUNAI)):
-        told.append("Run:ai's databases: afterwards, appliance cluster restore FILE --only database")
+        told.append("Run:ai's databases: then appliance cluster restore FILE --only database")
     return tuple(told)
 
 
