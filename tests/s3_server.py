@@ -150,6 +150,8 @@ class S3Server:
 
     def _dripped(self, body: bytes, seconds: float) -> Iterator[bytes]:
         for place in range(len(body)):
+            if self.ends:
+                return
             yield body[place : place + 1]
             time.sleep(seconds)
 
