@@ -59,7 +59,7 @@ def look_at_power(
             machine = bmc.machine()
     except ApplianceError as error:
         return answers if on else NodePower(node.name, False, False, f"{hand}: {error.message}")
-    if on and machine.power != "Off":
+    if on and (machine.power != "Off" or _is_anothers(node.name, machine.identity, machines)):
         return answers
     said = f"its BMC ({machine.identity.words()}) reports power {machine.power or 'unknown'}"
     if on:

@@ -226,6 +226,26 @@ def test_the_bmc_of_another_machine_switches_nothing_on() -> None:
     assert any("that is another machine" in line for line in bench.asked[-1])
 
 
+def test_who_answers_for_a_node_that_its_bmc_reports_off_is_not_taken_for_it() -> None:
+    bench = Bench()
+    bench.down()
+    bench.world.taken.add("w1")
+    bench.up()
+    assert "w1" in bench.powered_on
+    assert any("although something answers at its address" in one for one in bench.asked[-1])
+
+
+def test_a_node_that_answers_is_on_although_the_bmc_of_another_is_off() -> None:
+    bench = Bench()
+    bench.down()
+    bench.world.taken.add("w1")
+    bench.driver.machines["w1"] = replace(bench.driver.machines["w1"], serial="SN-w2")
+    with pytest.raises(StepNotVerified, match="w1 does not come"):
+        bench.up()
+    assert "w1" not in bench.powered_on
+    assert not any("switch w1" in line for line in bench.asked[-1])
+
+
 def effects_of_a_circle() -> tuple[int, int]:
     bench = fresh()
     bench.down()

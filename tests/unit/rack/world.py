@@ -52,6 +52,8 @@ class World(FakeRack):
         self.going: dict[str, float] = {}
         self.deaf: set[str] = set()
         self.broken: set[str] = set()
+        # Addresses at which somebody else answers while the node is off.
+        self.taken: set[str] = set()
         self.effects: list[str] = []
         self.kill_at = -1
         self.after = False
@@ -206,7 +208,7 @@ class World(FakeRack):
 
     def answers(self, node: Node) -> bool:
         self.settle()
-        return node.name in self.on
+        return node.name in self.on or node.name in self.taken
 
     # etcd and its snapshot.
 
