@@ -73,6 +73,20 @@ class Place(Protocol):
         """
 
 
+def read_to_end(stream: IO[bytes], most_bytes: int) -> bytes:
+    """All of a stream that may give less than it is asked for.
+
+    Raises:
+        OSError: it cannot be read, or has more bytes.
+    """
+    content = bytearray()
+    while piece := stream.read(most_bytes + 1 - len(content)):
+        content += piece
+        if len(content) > most_bytes:
+            raise OSError(f"larger than {most_bytes} bytes")
+    return bytes(content)
+
+
 class FolderPlace:
     """A folder of this machine, which exists.
 

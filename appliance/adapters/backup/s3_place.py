@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from appliance.adapters.backup.age import Sink
+from appliance.adapters.backup.places import read_to_end
 from appliance.adapters.backup.s3_faults import fault_of, plain, see_what_answers
 from appliance.adapters.backup.s3_http import LimitedPool, in_time
 from appliance.errors import ApplianceError, CommandFailed, ConfigError, Refused
@@ -96,13 +97,8 @@ class S3Place:
         Raises:
             OSError: it cannot be read, or is larger.
         """
-        content = bytearray()
         with self.open(name) as stream:
-            while piece := stream.read(most_bytes + 1 - len(content)):
-                content += piece
-                if len(content) > most_bytes:
-                    raise OSError(f"larger than {most_bytes} bytes")
-        return bytes(content)
+            return read_to_end(stream, most_bytes)
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from appliance.adapters.backup.age import Sink
+from appliance.adapters.backup.places import read_to_end
 from appliance.adapters.ssh.call import ended_after
 from appliance.adapters.ssh.login_failure import told_of_login
 from appliance.adapters.ssh.trust.keys import check_private_key
@@ -108,13 +109,8 @@ class SftpPlace:
         Raises:
             OSError: it cannot be read, or is larger.
         """
-        content = bytearray()
         with self.open(name) as stream:
-            while piece := stream.read(most_bytes + 1 - len(content)):
-                content += piece
-                if len(content) > most_bytes:
-                    raise OSError(f"larger than {most_bytes} bytes")
-        return bytes(content)
+            return read_to_end(stream, most_bytes)
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
