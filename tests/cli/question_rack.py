@@ -353,6 +353,9 @@ class _Installs:
         assert found
         return "http://198.18.7.2:8480/media/x.iso"
 
+    def strange_reports(self, _address: str) -> int:
+        return 0
+
     def heard(self, _name: str) -> Heard:
         return Heard(host_key="ssh-ed25519 AAAA", writes=True)
 

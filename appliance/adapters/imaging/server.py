@@ -33,6 +33,7 @@ MOST_OF_ONE_ADDRESS: Final = MOST_CONNECTIONS // 2
 SILENCE_SECONDS: Final = 30.0
 MOST_REQUEST_BYTES: Final = 64 << 10
 MOST_REPORTS: Final = 5000
+MOST_STRANGERS: Final = 1000
 _PIECE: Final = 256 << 10
 _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 _REPORT: Final = "/report/"
@@ -63,12 +64,19 @@ class Reports:
     on_report: Callable[[str, Report], None] = lambda _name, _report: None
     _heard: dict[str, Heard] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
+    _strange: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, token: str, content: bytes) -> HTTPStatus:
-        """Take one report; the status that its sender is told."""
+    def take(self, token: str, content: bytes, sender: str = "") -> HTTPStatus:
+        """Take one report; the status that its sender is told.
+
+        One with a token of another run says nothing of a server but that it came from there.
+        """
         name = self.names.get(token)
         if name is None:
+            with self._lock:
+                if sender in self._strange or len(self._strange) < MOST_STRANGERS:
+                    self._strange[sender] = self._strange.get(sender, 0) + 1
             return HTTPStatus.NOT_FOUND
         try:
             report = read_report(content)
@@ -82,6 +90,11 @@ class Reports:
             self._heard[name] = self._heard.get(name, Heard()).and_then(report)
         self.on_report(name, report)
         return HTTPStatus.NO_CONTENT
+
+    def strange(self, address: str) -> int:
+        """How many reports with a token of another run came from an address."""
+        with self._lock:
+            return self._strange.get(address, 0)
 
     def of(self, name: str) -> Heard:
         """All that a node reported so far."""
@@ -274,7 +287,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         else:
             content = self.rfile.read(int(length))
-            self._say(self.server.owner.reports.take(token, content))
+            self._say(self.server.owner.reports.take(token, content, self.client_address[0]))
 
     def _say(self, status: HTTPStatus) -> None:
         self.send_response(status)

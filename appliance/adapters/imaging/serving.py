@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from appliance.adapters.imaging.medium import extract_kernel, remaster
+from appliance.adapters.imaging.other_server import on_interface, other_servers
 from appliance.adapters.imaging.server import Content, Reports, SeedServer
 from appliance.adapters.local.processes import find_program, run
 from appliance.adapters.local.state_files import make_folder
-from appliance.errors import CommandFailed, ConfigError
+from appliance.errors import CommandFailed, ConfigError, Refused
 from appliance.model.bundle.release.installer import Layout
 from appliance.model.node.imaging.image import NodeImage
 from appliance.model.node.imaging.pxe import (
@@ -126,12 +127,17 @@ class ServedMedium:
         """What a server's installer reported."""
         return self._http.reports.of(name)
 
+    def strange_reports(self, address: str) -> int:
+        """How many reports with another run's token came from an address."""
+        return self._http.reports.strange(address)
+
     def offer(self, seeds: Sequence[Seed]) -> str:
         """Make and serve; the URL of the medium, empty with PXE.
 
         Raises:
             CommandFailed: a program is missing, or failed.
             ConfigError: the disk of this machine is full, or PXE cannot be served.
+            Refused: another machine serves one of the servers by PXE.
         """
         if not seeds:
             return ""
@@ -175,7 +181,29 @@ class ServedMedium:
         self._stack.enter_context(
             dnsmasq(self._pxe.network, self.server, list(images.values()), self._folder)
         )
+        # Only now: of two commands that begin at the same moment, one at least hears the other.
+        _require_alone(self._pxe.network.interface, self.server, list(images.values()))
         return ""
+
+
+def _require_alone(interface: str, server: Server, images: Sequence[NodeImage]) -> None:
+    """No other machine serves these servers by PXE.
+
+    Raises:
+        Refused: one does; names it.
+        ConfigError: the LAN cannot be asked.
+    """
+    names = {mac: image.name for image in images for mac in image.macs}
+    with on_interface(interface) as wire:
+        found = other_servers(wire, names, str(server.address))
+    if found:
+        told = {names[mac]: address for mac, address in found.items()}
+        first, *others = (f"{name}: {address} serves it by PXE" for name, address in told.items())
+        raise Refused(
+            f"{first}: another machine runs appliance node image for it",
+            hint="ask who runs it there; when that has ended: the same command again",
+            details=others,
+        )
 
 
 @contextmanager

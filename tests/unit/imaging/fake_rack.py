@@ -194,6 +194,7 @@ class FakeRack:
         self.kill: Callable[[str, str], None] = lambda _name, _at: None
         self.documents: dict[str, dict[str, Any]] = {}
         self.alive: dict[str, str] = {}
+        self.strange: dict[str, int] = {}
         self.confirm: Callable[[ImageResult], bool] = lambda _found: True
         self.inserted: Callable[[], None] = lambda: None
 
@@ -309,6 +310,9 @@ class Batch:
             self._rack.servers[seed.name].seed = seed
             self._rack.servers[seed.name].heard = Heard()
         return URL if self._via == "media" else ""
+
+    def strange_reports(self, address: str) -> int:
+        return self._rack.strange.get(address, 0)
 
     def heard(self, name: str) -> Heard:
         self._rack.kill(name, "followed")

@@ -170,6 +170,7 @@ class Batch:
             accepted_at(self._request.passports, name),
             self._found.media.get(name, ()),
             name in self._found.answering,
+            name in self._found.off,
         )
 
         def work() -> None:

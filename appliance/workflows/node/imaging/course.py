@@ -88,6 +88,7 @@ class Target:
         accepted: when the node was last accepted; empty for never.
         media: what its BMC had as discs when the course was decided, in words.
         answered: whether something answered at its address then.
+        off: whether it was off then.
     """
 
     node: Node
@@ -100,6 +101,7 @@ class Target:
     accepted: str = ""
     media: tuple[str, ...] = ()
     answered: bool = False
+    off: bool = False
 
 
 class NodeCourse:
@@ -108,6 +110,7 @@ class NodeCourse:
     def __init__(self, target: Target, ports: CourseContext) -> None:
         self._target, self._node, self._ports = target, target.node, ports
         self._end = ports.clock.monotonic() + target.seconds
+        self._strange_before = 0
 
     def run(self) -> None:
         """From where the server is to its verified first login.
@@ -154,6 +157,7 @@ class NodeCourse:
             bmc.insert(self._target.url)
         self._begin("boot once")
         bmc.boot_once("cd" if self._target.url else "pxe")
+        self._strange_before = self._ports.served.strange_reports(self._node.ip)
         self._begin("power on")
         bmc.power("on")
 
@@ -192,6 +196,14 @@ class NodeCourse:
                 f"{self._node.name}: it answers now: {now}; it did not before",
                 hint="ask who installed it or switched it on; then run the same command again",
             )
+        power = bmc.machine().power
+        # With PXE nothing is inserted: that somebody switched it on is all that shows.
+        if self._target.off and power not in (None, "Off"):
+            raise _Taken(
+                f"{self._node.name}: its BMC reports power {power}; it was off when the plan was "
+                "made: another command may install it",
+                hint="ask who switched it on; then run the same command again",
+            )
 
     def _leave(self, bmc: DrivenBmc) -> None:
         """Leave no medium and no boot override behind, as far as the BMC obeys."""
@@ -213,6 +225,7 @@ class NodeCourse:
             heard = self._heard()
             if heard.host_key:
                 return heard.host_key
+            self._require_own_installer()
             if heard.writes and not noted:
                 noted = True
                 self._keep(writing=True)
@@ -241,6 +254,20 @@ class NodeCourse:
                 hint="look who else is on the LAN; then install it again",
             )
         return heard
+
+    def _require_own_installer(self) -> None:
+        """The installer of no other run reports from its address since it was switched on.
+
+        Raises:
+            Refused: one does; whatever it reports is not counted.
+        """
+        if self._ports.served.strange_reports(self._node.ip) > self._strange_before:
+            raise _Taken(
+                f"{self._node.name}: an installer reports from its address with the token of "
+                "another run: another machine runs appliance node image for it",
+                hint="see its console, and ask who else installs servers; then run the same "
+                "command again",
+            )
 
     def _off_since(self, bmc: DrivenBmc, since: float | None) -> float | None:
         """Since when the machine is off, though its installer is not at its end.

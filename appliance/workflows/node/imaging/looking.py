@@ -87,6 +87,7 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
         failures={name: one for name, one in machines.items() if isinstance(one, str)},
         media=media,
         answering=frozenset(name for name in told if name in seen.node_facts or seen.alive(name)),
+        off=frozenset(name for name, one in told.items() if one.power == "Off"),
     )
 
 

@@ -25,7 +25,11 @@ class ServedBatch(Protocol):
 
         Raises:
             ConfigError, CommandFailed: it cannot be made.
+            Refused: another machine serves one of these servers by PXE.
         """
+
+    def strange_reports(self, address: str) -> int:
+        """How many reports with the token of another run came from this address."""
 
     def heard(self, name: str) -> Heard:
         """All that a server's installer reported so far."""

@@ -58,6 +58,7 @@ class ImageResult:
         failures: node -> why it is not installed.
         media: node -> what its BMC has as discs, in words.
         answering: nodes at whose address something answers.
+        off: nodes whose machine was off, as its BMC reports.
     """
 
     courses: Mapping[str, Course]
@@ -66,6 +67,7 @@ class ImageResult:
     failures: Mapping[str, str] = field(default_factory=dict)
     media: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     answering: frozenset[str] = frozenset()
+    off: frozenset[str] = frozenset()
 
     @property
     def waiting(self) -> tuple[str, ...]:
