@@ -24,8 +24,8 @@ PAGES = [tree.ROOT / "README.md", *sorted((tree.ROOT / "appliance" / "docs").rgl
 
 def commands_in(text: str) -> Iterator[str]:
     """Each command line that begins with ``appliance`` inside a fenced block, joined and bare."""
-    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
+    for block in re.findall(r"^ *```\w*\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
+        for line in re.sub(r" *\\\n *", " ", block).splitlines():
             # Beside a command, two spaces away, stands what it is for; brackets mean optional.
             command = re.split(r"\s{2,}| # ", line.strip().removeprefix("$ "))[0]
             command = command.translate({ord("["): None, ord("]"): None})

@@ -17,9 +17,12 @@ import yaml
 
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("back-up-the-appliance")
+FILE = "/mnt/backups/rack-20261127T023000Z.backup"  # in the page
 RANDOM = random.SystemRandom()
 KILLS = 4
 SECRETS = ("/etc/kubernetes/pki/ca.key", "/etc/kubernetes/admin.conf")
@@ -43,15 +46,16 @@ def place(installed_lab: LabSite, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def create(lab: LabSite, *more: str) -> dict[str, Any]:
-    words = ("cluster", "backup", "create", "--site", str(lab.directory), "--yes", *more)
-    found = json.loads(succeed(*words, "--output", "json").stdout)["backup"]
+    words = PAGE.words("appliance cluster backup create --site SITE", {"SITE": str(lab.directory)})
+    found = json.loads(succeed(*words, "--yes", *more, "--output", "json").stdout)["backup"]
     assert isinstance(found, dict)
     return found
 
 
 def listed(lab: LabSite) -> dict[str, str]:
-    words = ("cluster", "backup", "list", "--site", str(lab.directory), "--output", "json")
-    return {one["id"]: one["state"] for one in json.loads(succeed(*words).stdout)["backups"]}
+    words = PAGE.words("appliance cluster backup list --site SITE", {"SITE": str(lab.directory)})
+    found = json.loads(succeed(*words, "--output", "json").stdout)
+    return {one["id"]: one["state"] for one in found["backups"]}
 
 
 def left_on(lab: LabSite) -> str:
@@ -62,6 +66,10 @@ def left_on(lab: LabSite) -> str:
 def test_a_backup_is_made_and_proved(
     installed_lab: LabSite, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    site = {"SITE": str(installed_lab.directory)}
+    before = listed(installed_lab)
+    succeed(*PAGE.words("appliance cluster backup create --site SITE --dry-run", site))
+    assert listed(installed_lab) == before
     began = time.monotonic()
     made = create(installed_lab)
     took = time.monotonic() - began
@@ -73,9 +81,15 @@ def test_a_backup_is_made_and_proved(
         figures = f"backup: {took:.1f} s, of which the snapshot and its proof took {dump:.1f} s"
         print(figures)  # noqa: T201 - a figure
     file = place / "place" / f"{made['id']}.backup"
+    values = {**site, FILE: str(file)}
+    said = succeed(*PAGE.words(f"appliance cluster backup verify {FILE} --site SITE", values))
+    assert f"verified: {made['id']}" in said.stdout
     for name in ("operator.key", "escrow.key"):
-        words = ("cluster", "backup", "verify", str(file), "--identity", str(place / name))
-        said = succeed(*words, "--site", str(installed_lab.directory))
+        words = PAGE.words(
+            f"appliance cluster backup verify {FILE} --identity my-key.txt --site SITE",
+            {**values, "my-key.txt": str(place / name)},
+        )
+        said = succeed(*words)
         assert "etcd: restored on" in said.stdout
         assert "may be from somebody else" not in said.stderr
     assert listed(installed_lab)[made["id"]] == "whole"

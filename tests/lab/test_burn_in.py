@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,20 @@ from appliance.model.checks.hardware.trials.burn_in import UNIT
 from appliance.model.checks.hardware.trials.stream import PORT
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("burn-in-the-hardware")
+QUALIFY = Runbook("qualify-hardware")
 NODES = ("cp1", "w1", "w2")
 # Some minutes: the first samples, and time to see it run on a busy machine.
 HOURS = "0.06"
+
+
+def values(lab: LabSite, **more: str) -> dict[str, str]:
+    """What the page's names are here."""
+    return {"SITE": str(lab.directory), "gpu1": lab.node("w1"), **more}
 
 
 def burn_in(lab: LabSite, *words: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +46,9 @@ def record(lab: LabSite) -> Any:
 
 
 def started(lab: LabSite, hours: str, *more: str) -> None:
-    done = burn_in(lab, "--hours", hours, "--memory", "0.1", "--yes", *more)
+    page = "appliance hardware burn-in gpu1 --hours 8 --site SITE"
+    words = PAGE.words(page, {**values(lab), "8": hours})
+    done = appliance(*words, "--memory", "0.1", "--yes", *more)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "it goes on without this machine" in done.stdout
 
@@ -52,10 +63,13 @@ def nothing_is_left(lab: LabSite) -> None:
 def maintained(installed_lab: LabSite) -> Iterator[LabSite]:
     lab = installed_lab
     site = ("--site", str(lab.directory), "--yes")
-    refused = burn_in(lab, "--hours", HOURS, "--yes")
+    # Of all nodes at once, as before the first install: these are members.
+    words = PAGE.words("appliance hardware burn-in --hours 8 --site SITE", values(lab))
+    refused = appliance(*words, "--yes")
     assert refused.returncode == 3, refused.stdout + refused.stderr
     assert "it is a member of the cluster" in refused.stderr
-    succeed("node", "maintain", lab.node("w1"), "--reason", "burn-in", *site)
+    words = PAGE.words("appliance node maintain gpu1 --reason burn-in --site SITE", values(lab))
+    succeed(*words, "--yes")
     yield lab
     burn_in(lab, "--end", "--yes")
     succeed("node", "return", lab.node("w1"), *site)
@@ -71,6 +85,13 @@ def test_a_burn_in_runs_to_its_end_without_the_command(maintained: LabSite) -> N
     assert json.loads(again.stdout)["planned"] == []
     wait_for("its end", lambda: record(lab)["status"] == "ended", seconds=420)
     assert time.monotonic() - began > 30
+    for page in (
+        PAGE.words("appliance hardware burn-in --site SITE", values(lab)),
+        PAGE.words("appliance hardware burn-in --watch --site SITE", values(lab)),
+    ):
+        looked = appliance(*page)
+        assert looked.returncode in (0, 5), looked.stderr
+        assert lab.node("w1") in looked.stdout
     found = record(lab)["burn_in"]
     assert found["ended"] == "done"
     assert found["samples"] >= 2
@@ -91,16 +112,29 @@ def test_a_unit_that_was_killed_is_a_finding_and_one_that_is_ended_stops(
     wait_for("its loss", lambda: record(lab)["status"] == "lost", seconds=60)
     nothing_is_left(lab)
     started(lab, "1", "--again")
-    ended = burn_in(lab, "--end", "--yes", "--output", "json")
+    words = PAGE.words("appliance hardware burn-in --end --site SITE", values(lab))
+    ended = appliance(*words, "--yes", "--output", "json")
     assert json.loads(ended.stdout)["changed"] is True
     assert record(lab)["burn_in"]["ended"] == "stopped"
     nothing_is_left(lab)
 
 
-def test_each_pair_of_nodes_is_measured_and_no_port_stays_open(installed_lab: LabSite) -> None:
-    lab = installed_lab
-    words = ("hardware", "qualify", "--site", str(lab.directory), "--output", "json")
+def test_the_hardware_of_a_node_is_shown(installed_lab: LabSite) -> None:
+    words = QUALIFY.words("appliance hardware inspect gpu1 --site SITE", values(installed_lab))
+    assert installed_lab.node("w1") in succeed(*words).stdout
+
+
+def test_each_pair_of_nodes_is_measured_and_no_port_stays_open(
+    installed_lab: LabSite, tmp_path: Path
+) -> None:
+    lab, report = installed_lab, tmp_path / "rack7.html"
+    page = "appliance hardware qualify --site SITE --report rack7.html"
+    words = (
+        *QUALIFY.words(page, {**values(lab), "rack7.html": str(report)}),
+        *("--output", "json"),
+    )
     refused = json.loads(succeed(*words).stdout)["nodes"]
+    assert lab.node("w1") in report.read_text()
     assert all("carries" in one["reason"] for node in refused for one in node["streams"])
     nodes = json.loads(succeed(*words, "--allow-pods").stdout)["nodes"]
     rates = {(node["node"], one["peer"]): one["sent_mbps"] for node in nodes

@@ -18,9 +18,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from tests.commands import succeed
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("renew-kubernetes-certificates")
 PKI = "/etc/kubernetes/pki"
 SERVER = f"{PKI}/apiserver.crt"
 DAYS = 360
@@ -49,11 +51,23 @@ def forge(lab: LabSite, node: str, days: float) -> None:
     lab.shell(node, f"cat >{SERVER} <<'END'\n{pem}END")
 
 
-def renew(lab: LabSite, *words: str) -> list[str]:
-    """The command's plan; the command, or a dry run of it."""
-    site = ("--site", str(lab.directory), "--output", "json")
-    done = succeed("cluster", "certificates", "renew", *site, *words)
-    found = json.loads(done.stdout)["renewals"]
+def renew(lab: LabSite) -> list[str]:
+    """The nodes that the command renews."""
+    site = {"SITE": str(lab.directory)}
+    words = PAGE.words("appliance cluster certificates renew --site SITE", site)
+    return _renewals(*words, "--yes")
+
+
+def would_renew(lab: LabSite) -> list[str]:
+    """The nodes that a dry run of it names."""
+    site = {"SITE": str(lab.directory)}
+    return _renewals(
+        *PAGE.words("appliance cluster certificates renew --site SITE --dry-run", site)
+    )
+
+
+def _renewals(*words: str) -> list[str]:
+    found = json.loads(succeed(*words, "--output", "json").stdout)["renewals"]
     return [renewal["node"] for renewal in found]
 
 
@@ -72,11 +86,15 @@ def test_a_certificate_that_ends_tomorrow_is_found_and_renewed(installed_lab: La
     installed_lab.settled()
     node = installed_lab.node("cp1")
     forge(installed_lab, "cp1", 1)
-    assert renew(installed_lab, "--dry-run") == [node]
-    assert renew(installed_lab, "--yes") == [node]
+    site = {"SITE": str(installed_lab.directory)}
+    shown = succeed(*PAGE.words("appliance cluster certificates show --site SITE", site)).stdout
+    assert SERVER in shown
+    assert would_renew(installed_lab) == [node]
+    assert renew(installed_lab) == [node]
     assert left(installed_lab, "cp1") > DAYS
-    assert renew(installed_lab, "--yes") == []
+    assert renew(installed_lab) == []
     installed_lab.settled()
+    succeed(*PAGE.words("appliance health --site SITE", site))
     kubeconfig = installed_lab.directory / ".appliance/kubeconfig"
     admin = installed_lab.shell("cp1", "cat /etc/kubernetes/admin.conf")
     assert "client-certificate-data" in kubeconfig.read_text()
@@ -92,7 +110,7 @@ def test_expired_certificates_are_repaired_although_no_api_answers(installed_lab
         lambda: "Ready" not in installed_lab.shell("cp1", f"{KUBECTL} get nodes", check=False),
         120,
     )
-    assert renew(installed_lab, "--yes") == [installed_lab.node("cp1")]
+    assert renew(installed_lab) == [installed_lab.node("cp1")]
     assert left(installed_lab, "cp1") > DAYS
     installed_lab.settled(300)
 
@@ -116,7 +134,7 @@ def test_a_renewal_that_was_killed_is_finished_by_the_same_command(installed_lab
     process.send_signal(signal.SIGKILL)
     process.wait()
     began = time.monotonic()
-    renew(installed_lab, "--yes")
+    renew(installed_lab)
     assert left(installed_lab, "cp1") > DAYS, time.monotonic() - began
     assert "yes" not in installed_lab.shell("cp1", f"test -e {mark} && echo yes", check=False)
     installed_lab.settled(300)

@@ -28,6 +28,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
 
 
 def test_an_empty_machine_is_installed_through_its_bmc(server: Rack) -> None:
+    planned = server.forecast()
+    assert planned.returncode == 0, planned.stderr
+    assert NAME in planned.stdout
     began = time.monotonic()
     done = server.image()
     took = time.monotonic() - began

@@ -17,12 +17,14 @@ from appliance.lab.site.rehearsals import MARKDOWN, PAGE
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
 from tests.lab.support.cluster import kubectl
-from tests.lab.support.upgrading import NEW, SECONDS, TAG, new_bundle, versions
-from tests.this_run import OS, lab_down, lab_name
+from tests.lab.support.runbook import Runbook
+from tests.lab.support.upgrading import SECONDS, TAG, new_bundle, versions
+from tests.this_run import OS, lab_name
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 __all__ = ["new_bundle"]
+REHEARSAL = Runbook("rehearse-an-upgrade")
 MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 KUBELET = "/var/lib/kubelet/config.yaml"
 BY_HAND = {
@@ -64,8 +66,16 @@ def seen_site(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) 
 
 def words(site: LabSite, directory: Path) -> list[str]:
     """The words of the command."""
-    name = ["--name", directory.name, "--site", str(directory)]
-    return ["lab", "up", "--like", str(site.directory), *name, "--bundle", str(site.bundle)]
+    values = {"SITE": str(site.directory), "DIR": str(site.bundle), "LAB": str(directory)}
+    page = REHEARSAL.words("appliance lab up --like SITE --bundle DIR --site LAB", values)
+    return [*page, "--name", directory.name, "--os", OS]
+
+
+def forecast(site: LabSite, directory: Path) -> list[str]:
+    """The words of a dry run of it."""
+    values = {"SITE": str(site.directory), "DIR": str(site.bundle)}
+    page = REHEARSAL.words("appliance lab up --like SITE --bundle DIR --dry-run", values)
+    return [*page, "--site", str(directory), "--name", directory.name, "--os", OS]
 
 
 @pytest.fixture(scope="module")
@@ -73,18 +83,19 @@ def like(seen_site: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """The lab that is like it."""
     directory = tmp_path_factory.mktemp("like") / lab_name("like")
     try:
-        succeed(*words(seen_site, directory), "--os", OS, "--yes", timeout=SECONDS)
+        succeed(*words(seen_site, directory), "--yes", timeout=SECONDS)
         # Its nodes are named as those of the site.
         yield LabSite(seen_site.name, directory, seen_site.bundle)
     finally:
-        lab_down(directory.name)
+        values = {"like-rack7": directory.name}
+        succeed(*REHEARSAL.words("appliance lab down --name like-rack7", values), "--yes")
 
 
 def test_the_plan_of_the_lab_shows_every_change_that_was_made_by_hand(
     seen_site: LabSite, tmp_path: Path
 ) -> None:
     directory = tmp_path / lab_name("like")
-    done = succeed(*words(seen_site, directory), "--os", OS, "--dry-run")
+    done = succeed(*forecast(seen_site, directory))
     shown = [line for line in done.stdout.splitlines() if line.startswith("made by hand")]
     assert {name for line in shown for name in BY_HAND if name in line} == BY_HAND
     assert [line for line in shown if "not in the lab" in line] == []
@@ -104,8 +115,9 @@ def test_the_lab_has_names_labels_taints_and_changes_of_the_site(like: LabSite) 
 def test_the_plan_of_the_upgrade_in_the_lab_shows_every_change(
     like: LabSite, new_bundle: Path
 ) -> None:
-    upgrade = ["cluster", "upgrade", "--to", NEW, "--site", str(like.directory)]
-    done = succeed(*upgrade, "--bundle", str(new_bundle), "--dry-run", "--output", "json")
+    page = "appliance cluster upgrade --to k8s-1.23.17-r1 --bundle DIR --site LAB --dry-run"
+    values = {"DIR": str(new_bundle), "LAB": str(like.directory)}
+    done = succeed(*REHEARSAL.words(page, values), "--output", "json")
     found: dict[str, Any] = json.loads(done.stdout)
     stopped = [gate["found"] for gate in found["gates"] if gate["verdict"] == "no-go"]
     assert {name for text in stopped for name in BY_HAND if name in text} == BY_HAND
@@ -114,11 +126,12 @@ def test_the_plan_of_the_upgrade_in_the_lab_shows_every_change(
 def test_the_rehearsed_upgrade_ends_with_a_report(
     like: LabSite, new_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    upgrade = ["cluster", "upgrade", "--to", NEW, "--site", str(like.directory), "--yes"]
+    command = "appliance cluster upgrade --to k8s-1.23.17-r1 --bundle DIR --site LAB"
+    upgrade = REHEARSAL.words(command, {"DIR": str(new_bundle), "LAB": str(like.directory)})
     accept = [word for name in sorted(BY_HAND) for word in ("--accept-loss", name)]
     # The pods of the only worker have nowhere to go.
     outage = [*accept, "--allow-outage"]
-    succeed(*upgrade, "--bundle", str(new_bundle), *outage, timeout=SECONDS)
+    succeed(*upgrade, "--yes", *outage, timeout=SECONDS)
     assert set(versions(like).values()) == {TAG}
     text = (like.directory / MARKDOWN).read_text()
     page = (like.directory / PAGE).read_text()
@@ -131,6 +144,6 @@ def test_the_rehearsed_upgrade_ends_with_a_report(
 
 def test_a_second_time_nothing_is_made_again(seen_site: LabSite, like: LabSite) -> None:
     """After the upgrade the lab is another one, and the command says so before it changes it."""
-    done = appliance(*words(seen_site, like.directory), "--os", OS, "--yes")
+    done = appliance(*words(seen_site, like.directory), "--yes")
     assert done.returncode == 3
     assert "does not match the requested lab" in done.stderr

@@ -15,9 +15,11 @@ import pytest
 
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("reset-an-appliance")
 SHORT = ("cp1", "w1")
 # What a distribution's packages leave after a purge, and what only a boot or a log changes.
 NAMED = (
@@ -84,13 +86,15 @@ def before(site: LabSite) -> dict[str, dict[str, list[str]]]:
 
 
 def words(lab: LabSite, *more: str) -> list[str]:
-    return ["reset", "--site", str(lab.directory), "--wipe", lab.name, "--yes", *more]
+    page = PAGE.words("appliance reset --site SITE", {"SITE": str(lab.directory)})
+    return [*page, "--wipe", lab.name, "--yes", *more]
 
 
 def test_a_reset_that_is_killed_and_ended_leaves_bare_nodes(
     site: LabSite, before: dict[str, dict[str, list[str]]]
 ) -> None:
-    shown = succeed(*words(site), "--dry-run").stdout
+    values = {"SITE": str(site.directory)}
+    shown = succeed(*PAGE.words("appliance reset --site SITE --dry-run", values)).stdout
     for short in SHORT:
         assert f"{site.node(short)} (serial STANDIN-{site.node(short)}): is reset" in shown
     command = [sys.executable, "-m", "appliance", *words(site, "--lose-data")]
@@ -112,7 +116,9 @@ def test_an_install_afterwards_works_as_the_first_one(
     site: LabSite, before: dict[str, dict[str, list[str]]]
 ) -> None:
     assert before
-    done = site.install(timeout=1800)
+    values = {"SITE": str(site.directory), "/media/bundle": str(site.bundle)}
+    page = PAGE.words("appliance install --site SITE --bundle /media/bundle", values)
+    done = appliance(*page, "--yes", timeout=1800)
     assert done.returncode == 0, done.stderr
     assert site.settled()["unmet"] == []
     steps = [record["step"] for record in site.records()]

@@ -23,10 +23,13 @@ from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
 from tests.lab.support import faults
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.runbook import Runbook
 from tests.lab.support.trio import installed_trio
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("recover-the-cluster")
+FILE = "rack7-20260301T020000Z.backup"  # in the page
 CONTROL_PLANES = ("cp1", "cp2", "cp3")
 SECONDS = 1200
 
@@ -39,10 +42,19 @@ class Saved:
     file: Path
     key: Path
 
+    def values(self) -> dict[str, str]:
+        """What the page's names are here."""
+        nodes = {name: self.lab.node(name) for name in CONTROL_PLANES}
+        return {FILE: str(self.file), "rack7.key": str(self.key), **nodes}
+
+    def site(self) -> tuple[str, ...]:
+        """Where the page has the site in the environment, and a person who says yes."""
+        return ("--site", str(self.lab.directory), "--yes")
+
     def words(self) -> tuple[str, ...]:
         """The command that restores it."""
-        site = ("--site", str(self.lab.directory), "--yes")
-        return ("cluster", "restore", str(self.file), "--identity", str(self.key), *site)
+        page = f"appliance cluster restore {FILE} --identity rack7.key"
+        return (*PAGE.words(page, self.values()), *self.site())
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +85,12 @@ def destroy(lab: LabSite, *names: str) -> None:
     """The data of etcd is gone, and etcd with it."""
     for name in names:
         lab.shell(name, "rm -rf /var/lib/etcd/member; pkill -9 -x etcd || true")
+
+
+def stop(lab: LabSite, *names: str) -> None:
+    """The machines are off."""
+    for name in names:
+        subprocess.run(["podman", "stop", "--time", "5", lab.node(name)], check=True, timeout=120)
 
 
 def namespaces(lab: LabSite) -> set[str]:
@@ -106,6 +124,9 @@ def test_all_data_of_etcd_is_destroyed_and_every_key_comes_back(saved: Saved) ->
     lab = saved.lab
     lab.shell("cp1", f"{KUBECTL} create namespace after-the-backup")
     destroy(lab, *CONTROL_PLANES)
+    page = f"appliance cluster restore {FILE} --identity rack7.key --dry-run"
+    forecast = succeed(*PAGE.words(page, saved.values()), "--site", str(lab.directory))
+    assert "recovery point" in forecast.stdout
     began = time.monotonic()
     done = succeed(*saved.words(), "--output", "json", timeout=SECONDS)
     took = time.monotonic() - began
@@ -149,20 +170,36 @@ def test_killed_at_random_moments_the_same_command_ends_it(saved: Saved) -> None
     assert "before-the-backup" in namespaces(lab)
 
 
+def test_a_node_that_is_lost_as_a_whole_is_left_out_and_rejoins(saved: Saved) -> None:
+    lab, bundle = saved.lab, ("--bundle", str(saved.lab.bundle))
+    stop(lab, "cp3")
+    destroy(lab, "cp1", "cp2")
+    page = f"appliance cluster restore {FILE} --identity rack7.key --without cp3"
+    succeed(*PAGE.words(page, saved.values()), *saved.site(), timeout=SECONDS)
+    assert "before-the-backup" in namespaces(lab)
+    assert lab.node("cp3") in succeed("status", "--site", str(lab.directory)).stdout
+    faults.wipe(lab.directory, lab.node("cp3"))
+    words = PAGE.words("appliance node rejoin cp3", saved.values())
+    succeed(*words, *saved.site(), *bundle, timeout=SECONDS)
+    lab.settled(600)
+
+
 def test_one_node_of_three_is_left_and_the_others_rejoin(saved: Saved) -> None:
-    lab = saved.lab
+    lab, values = saved.lab, saved.values()
     lab.shell("cp1", f"{KUBECTL} create namespace newest")
-    for name in ("cp2", "cp3"):
-        subprocess.run(["podman", "stop", "--time", "5", lab.node(name)], check=True, timeout=120)
-    site = ("--site", str(lab.directory), "--yes")
-    succeed("cluster", "restore", "--survivor", lab.node("cp1"), *site, timeout=SECONDS)
+    stop(lab, "cp2", "cp3")
+    words = PAGE.words("appliance cluster restore --survivor cp1", values)
+    succeed(*words, *saved.site(), timeout=SECONDS)
     assert "newest" in namespaces(lab)
     for name in ("cp2", "cp3"):
         faults.wipe(lab.directory, lab.node(name))
     # Each is refused while the other is an empty machine that the cluster still lists.
-    succeed("node", "remove", lab.node("cp3"), *site, timeout=SECONDS)
-    for name in ("cp2", "cp3"):
-        bundle = ("--bundle", str(lab.bundle))
-        succeed("node", "rejoin", lab.node(name), *site, *bundle, timeout=SECONDS)
+    words = PAGE.words("appliance node remove cp3", values)
+    succeed(*words, *saved.site(), timeout=SECONDS)
+    for words in (
+        PAGE.words("appliance node rejoin cp2", values),
+        PAGE.words("appliance node rejoin cp3", values),
+    ):
+        succeed(*words, *saved.site(), "--bundle", str(lab.bundle), timeout=SECONDS)
     lab.settled(600)
     assert "newest" in namespaces(lab)

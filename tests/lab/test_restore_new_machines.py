@@ -26,9 +26,12 @@ from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
 from tests.lab.support import faults
 from tests.lab.support.cluster import busybox, kubectl
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("recover-the-cluster")
+FILE = "rack7-20260301T020000Z.backup"  # in the page
 SECONDS = 2400
 PASSWORD = Path(".appliance", "vault-password")
 DEPLOYMENT = """
@@ -64,14 +67,31 @@ class Burnt:
     again: Path
     password: Path
 
-    def words(self, *more: str) -> list[str]:
-        """The command."""
-        what = ("cluster", "restore", str(self.file), "--identity", str(self.key))
-        return [*what, "--new-machines", "--site", str(self.again), *more]
+    def values(self) -> dict[str, str]:
+        """What the page's names are here."""
+        files = {FILE: str(self.file), "rack7.key": str(self.key)}
+        return {**files, "/media/bundle": str(self.lab.bundle), "rack7": str(self.again)}
+
+    def words(self) -> list[str]:
+        """The command that writes the site."""
+        page = f"appliance cluster restore {FILE} --identity rack7.key --new-machines --site rack7"
+        return PAGE.words(page, self.values())
+
+    def forecast(self) -> list[str]:
+        """What the command for the machines would do; the page has the site in a variable."""
+        page = (
+            f"appliance cluster restore {FILE} --identity rack7.key --new-machines "
+            "--accept-host-keys --bundle /media/bundle --dry-run"
+        )
+        return [*PAGE.words(page, self.values()), "--site", str(self.again)]
 
     def machines(self) -> list[str]:
         """The command for the machines, which needs the bundle."""
-        return self.words("--bundle", str(self.lab.bundle), "--accept-host-keys", "--yes")
+        page = (
+            f"appliance cluster restore {FILE} --identity rack7.key --new-machines "
+            "--accept-host-keys --bundle /media/bundle"
+        )
+        return [*PAGE.words(page, self.values()), "--site", str(self.again), "--yes"]
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +160,7 @@ def test_the_site_comes_out_of_the_backup(burnt: Burnt) -> None:
     assert (burnt.again / "known_hosts").read_text() == ""
     assert (burnt.again / "known_hosts.old").read_text() != ""
     shutil.copy(burnt.password, burnt.again / PASSWORD)
-    succeed("site", "check", "--site", str(burnt.again))
+    succeed(*PAGE.words("appliance site check --site rack7", burnt.values()))
 
 
 def test_machines_that_are_not_new_are_refused(burnt: Burnt) -> None:
@@ -153,6 +173,7 @@ def test_machines_that_are_not_new_are_refused(burnt: Burnt) -> None:
 
 def test_killed_at_random_moments_the_same_command_brings_the_cluster_back(burnt: Burnt) -> None:
     chance = random.Random(18)  # noqa: S311 - moments, no secret
+    succeed(*burnt.forecast(), timeout=SECONDS)
     for _ in range(2):
         _killed_after(burnt.machines(), chance.uniform(20, 160))
     began = time.monotonic()
@@ -182,9 +203,11 @@ def test_what_was_in_the_cluster_is_there_and_runs(burnt: Burnt) -> None:
 
 
 def test_the_install_finds_its_cluster_and_ends_it(burnt: Burnt) -> None:
-    done = burnt.lab.install(timeout=SECONDS)
+    words = PAGE.words("appliance install --site rack7", burnt.values())
+    done = appliance(*words, "--yes", timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     burnt.lab.settled(300)
+    succeed(*PAGE.words("appliance status --site rack7", burnt.values()))
     steps = [one for one in burnt.lab.records() if one["command"] == "cluster restore"]
     assert any("what was changed since is lost" in why for one in steps for why in one["why"])
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import pytest
 
 from tests.commands import succeed
-from tests.contract.test_docs import OPERATIONS, commands_in
 from tests.lab.conftest import LabSite
 from tests.lab.support import faults, faults_cluster
 from tests.lab.support.cluster import KUBECTL
 from tests.lab.support.matrix import SECONDS, whole
+from tests.lab.support.runbook import written
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -84,6 +84,11 @@ PAGES: dict[str, tuple[Typed, ...]] = {
         Typed("appliance cluster cleanup --site SITE --dry-run"),
         Typed("appliance cluster cleanup --site SITE"),
     ),
+    "patch-the-nodes": (
+        Typed("appliance site packages --site SITE --out packages.json"),
+        Typed("appliance bundle have --site SITE --out have.json"),
+        Typed("appliance health --site SITE"),
+    ),
     "hand-over-to-another-engineer": (
         Typed("appliance site check --site SITE"),
         Typed("appliance site adopt --site SITE"),
@@ -92,10 +97,15 @@ PAGES: dict[str, tuple[Typed, ...]] = {
         Typed("appliance install --site SITE"),
     ),
 }
-# test_node_roles.py types the first, on a lab that knows roles; the shared lab has no third worker.
+# test_node_roles.py types the first, on a lab that knows roles; the shared lab has no third worker,
+# and no older packages.
 LEFT_OUT = (
     "appliance node role set w2 --role system",
     "appliance node add w3 --replace w2 --accept-host-keys",
+    "appliance bundle build --release k8s-1.23.5-r1 --os ubuntu-20.04 --updates-since 2024-11-01 "
+    "--installed packages.json --without have.json DIR",
+    "appliance node patch --bundle DIR --site SITE --dry-run",
+    "appliance node patch --bundle DIR --site SITE",
 )
 ASKS = ("install", "maintain", "return", "remove", "rejoin", "add", "cleanup")
 
@@ -114,7 +124,7 @@ def _undo(lab: LabSite, page: str) -> None:
 def _words(lab: LabSite, command: str) -> list[str]:
     """What is typed: the lab's names and its site, and --yes where a person would be asked."""
     words = [
-        lab.node(word) if re.fullmatch(r"(cp|w)\d", word) else word
+        lab.node(word) if re.fullmatch(r"(cp|w)\d", word) else _file(lab, word)
         for word in shlex.split(command)[1:]
         if word not in ("--site", "SITE")
     ]
@@ -127,13 +137,20 @@ def _words(lab: LabSite, command: str) -> list[str]:
     return words
 
 
+def _file(lab: LabSite, word: str) -> str:
+    """A file that a command writes: beside the site, and replaced."""
+    if not word.endswith(".json"):
+        return word
+    path = lab.directory.parent / word
+    path.unlink(missing_ok=True)
+    return str(path)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_runbook_does_what_it_says(installed_lab: LabSite, page: str) -> None:
     lab = installed_lab
-    text = (OPERATIONS / f"{page}.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Command\n")[2].partition("\n## ")[0]
-    written = [command for command in commands_in(section) if command not in LEFT_OUT]
-    assert written == [typed.command for typed in PAGES[page]]
+    commands = [command for command in written(page) if command not in LEFT_OUT]
+    assert commands == [typed.command for typed in PAGES[page]]
     whole(lab)
     for typed in PAGES[page]:
         typed.before(lab)

@@ -15,10 +15,13 @@ from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support import faults
 from tests.lab.support.cluster import busybox, kubectl
+from tests.lab.support.runbook import Runbook
 from tests.unit.support.secrets import CANARY, CLASSES
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+SUPPORT = Runbook("ask-for-support")
+ENDS = Runbook("see-what-ends")
 POD = """
 apiVersion: v1
 kind: Pod
@@ -102,7 +105,9 @@ def five_faults(installed_lab: LabSite) -> Iterator[LabSite]:
 @pytest.fixture(scope="module")
 def bundle(five_faults: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("support") / "support.tar.gz"
-    succeed("support", "bundle", "--site", str(five_faults.directory), "--to", str(file))
+    site = {"SITE": str(five_faults.directory)}
+    words = SUPPORT.words("appliance support bundle --site SITE", site)
+    succeed(*words, "--to", str(file))
     return file
 
 
@@ -117,7 +122,9 @@ def texts_of(file: Path) -> dict[str, str]:
 
 
 def test_the_bundle_names_all_five_faults(five_faults: LabSite, bundle: Path) -> None:
-    done = succeed("support", "explain", str(bundle), "--output", "json")
+    words = SUPPORT.words("appliance support explain FILE", {"FILE": str(bundle)})
+    assert five_faults.node("w1") in succeed(*words).stdout
+    done = succeed(*words, "--output", "json")
     explained: dict[str, Any] = json.loads(done.stdout)
     assert explained["doubts"] == []
     found = {(cause["name"], cause["where"]) for cause in explained["causes"]}
@@ -168,8 +175,12 @@ def test_with_other_names_no_name_and_no_address_is_left(
 
 def test_everything_that_ends_is_listed(installed_lab: LabSite, tmp_path: Path) -> None:
     file = tmp_path / "lab.ics"
-    words = ("--site", str(installed_lab.directory), "--output", "json", "--ics", str(file))
-    done = appliance("horizon", *words)
+    values = {"SITE": str(installed_lab.directory), "rack7.ics": str(file)}
+    shown = appliance(*ENDS.words("appliance horizon --site SITE", values))
+    assert shown.returncode in (0, 5), shown.stderr
+    assert "/etc/kubernetes/pki/apiserver.crt" in shown.stdout
+    words = ENDS.words("appliance horizon --site SITE --within 60 --ics rack7.ics", values)
+    done = appliance(*words, "--output", "json")
     assert done.returncode in (0, 5), done.stderr
     endings = json.loads(done.stdout)["endings"]
     kinds = {one["kind"] for one in endings if one["ends"]}

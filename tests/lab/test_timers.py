@@ -15,10 +15,13 @@ import yaml
 
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
+from tests.lab.support.runbook import Runbook
 from tests.lab.test_certificates import DAYS, forge, left
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+BACKUPS = Runbook("back-up-the-appliance")
+CERTIFICATES = Runbook("renew-kubernetes-certificates")
 PLACE = "/var/backups/appliance"
 UNIT = "appliance-timed-{}.service"
 
@@ -55,7 +58,8 @@ def timed(installed_lab: LabSite, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def install(lab: LabSite) -> None:
-    succeed("install", "--site", str(lab.directory), "--only", "timers", "--yes")
+    site = {"SITE": str(lab.directory)}
+    succeed(*BACKUPS.words("appliance install --only timers --site SITE", site), "--yes")
 
 
 def fired(lab: LabSite, name: str) -> dict[str, Any]:
@@ -81,7 +85,8 @@ def health(lab: LabSite) -> str:
 def test_a_bundle_without_age_says_so(installed_lab: LabSite) -> None:
     has_age = "age" in installed_lab.shell("cp1", "ls /var/lib/appliance/timer-programs")
     assert ("a bundle without the program age" in health(installed_lab)) is not has_age
-    plan = succeed("plan", "--site", str(installed_lab.directory)).stdout
+    site = {"SITE": str(installed_lab.directory)}
+    plan = succeed(*BACKUPS.words("appliance plan --site SITE", site)).stdout
     assert "timers" in plan.partition("already done")[2]
 
 
@@ -95,16 +100,19 @@ def test_a_backup_of_the_timer_is_verified(installed_lab: LabSite, timed: Path) 
     file = timed / "place" / f"{last['id']}.backup"
     for suffix in ("", ".json"):
         name = f"{PLACE}/{last['id']}.backup{suffix}"
-        words = f"base64 -w0 {shlex.quote(name)}"
-        text = installed_lab.shell("cp1", words)
+        text = installed_lab.shell("cp1", f"base64 -w0 {shlex.quote(name)}")
         file.with_name(file.name + suffix).write_bytes(base64.b64decode(text))
     said = succeed("cluster", "backup", "verify", str(file), "--identity", str(timed / "my.key"),
                    *site)  # fmt: skip
     assert "etcd: restored on" in said.stdout
     assert "missing: this machine: site" in said.stdout
-    listed = json.loads(succeed("cluster", "backup", "list", *site, "--output", "json").stdout)
+    values = {"SITE": str(installed_lab.directory), "cp1": installed_lab.node("cp1")}
+    words = BACKUPS.words("appliance cluster backup list --site SITE", values)
+    listed = json.loads(succeed(*words, "--output", "json").stdout)
     on_node = [one for one in listed["backups"] if one.get("node")]
     assert [(one["id"], one["state"]) for one in on_node] == [(last["id"], "whole")]
+    look = "appliance node ssh cp1 --site SITE -- 'sudo ls -l /var/backups/appliance'"
+    assert f"{last['id']}.backup" in succeed(*BACKUPS.words(look, values)).stdout
     assert "timer backup: last done" in succeed("status", *site).stdout
     journal = installed_lab.shell("cp1", f"journalctl --no-pager -u {UNIT.format('backup')}")
     assert "PRIVATE KEY" not in journal
@@ -153,5 +161,9 @@ def test_certificates_that_end_soon_are_renewed_by_the_timer(installed_lab: LabS
     assert "pki/apiserver.crt" in record["last"]["renewed"]
     assert left(installed_lab, "cp1") > DAYS
     installed_lab.settled()
+    site = {"SITE": str(installed_lab.directory)}
+    succeed(*CERTIFICATES.words("appliance install --only timers --site SITE", site), "--yes")
+    said = succeed(*CERTIFICATES.words("appliance status --site SITE", site)).stdout
+    assert "timer certificates: last done" in said
     horizon = appliance("horizon", "--site", str(installed_lab.directory), "--output", "json")
     assert "copies of admin.conf" in horizon.stdout

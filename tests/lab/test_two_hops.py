@@ -12,6 +12,7 @@ import pytest
 
 from tests.commands import succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.support.runbook import Runbook
 from tests.lab.support.service_probe import asking
 from tests.lab.support.upgrading import (
     LAST,
@@ -26,6 +27,8 @@ from tests.lab.support.upgrading import (
 )
 
 __all__ = ["last_bundle", "new_bundle"]
+
+PAGE = Runbook("upgrade-kubernetes")
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -45,9 +48,11 @@ def test_killed_in_the_change_of_the_runtime_the_same_command_ends_both_releases
     first_lab: LabSite, new_bundle: Path, last_bundle: Path
 ) -> None:
     program = Path(sys.executable).with_name("appliance")
+    page = "appliance cluster upgrade --to k8s-1.24.17-r1 --bundle DIR --bundle DIR2 --site SITE"
+    values = {"DIR": str(new_bundle), "DIR2": str(last_bundle), "SITE": str(first_lab.directory)}
     with asking(first_lab) as asked:
         process = subprocess.Popen(
-            [program, *to_last(first_lab, new_bundle, last_bundle), "--yes"],
+            [program, *PAGE.words(page, values), "--yes"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

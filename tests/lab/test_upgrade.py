@@ -19,6 +19,7 @@ from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up
 from tests.lab.support.api_probe import api_watched
 from tests.lab.support.cluster import kubectl
+from tests.lab.support.runbook import Runbook
 from tests.lab.support.service_probe import asking
 from tests.lab.support.upgrading import (
     NEW,
@@ -35,6 +36,7 @@ __all__ = ["new_bundle"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("upgrade-kubernetes")
 KILLS = int(os.environ.get("APPLIANCE_TEST_KILLS", "12"))
 
 
@@ -50,10 +52,16 @@ def old_lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) ->
         yield lab
 
 
+def values(lab: LabSite, bundle: Path) -> dict[str, str]:
+    """What the page's names are here."""
+    return {"SITE": str(lab.directory), "DIR": str(bundle)}
+
+
 def test_the_dry_run_shows_each_node_and_changes_nothing(
     old_lab: LabSite, new_bundle: Path
 ) -> None:
-    done = succeed(*words(old_lab, new_bundle, "--dry-run", "--output", "json"))
+    page = "appliance cluster upgrade --to k8s-1.23.17-r1 --bundle DIR --site SITE --dry-run"
+    done = succeed(*PAGE.words(page, values(old_lab, new_bundle)), "--output", "json")
     found: dict[str, Any] = json.loads(done.stdout)
     assert (found["path"], found["refusals"]) == ([NEW], [])
     nodes = [step["nodes"] for step in found["steps"] if step["kind"] == "nodes"]
@@ -106,7 +114,8 @@ def test_killed_at_random_moments_the_same_command_ends_it(
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-        succeed(*words(old_lab, new_bundle, "--yes"), timeout=SECONDS)
+        page = "appliance cluster upgrade --to k8s-1.23.17-r1 --bundle DIR --site SITE"
+        succeed(*PAGE.words(page, values(old_lab, new_bundle)), "--yes", timeout=SECONDS)
     with capsys.disabled():
         print(f"\nworkers: requests {asked.total}, lost {len(asked.lost)}")  # noqa: T201
     assert asked.lost == []
@@ -124,3 +133,4 @@ def test_afterwards_there_is_nothing_to_do_and_an_install_is_let_through(
     install = ["install", "--site", str(old_lab.directory), "--bundle", str(new_bundle), "--yes"]
     succeed(*install, timeout=SECONDS)
     old_lab.settled()
+    succeed(*PAGE.words("appliance health --site SITE", values(old_lab, new_bundle)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.contract.test_docs import OPERATIONS, commands_in
 from tests.lab.conftest import LabSite, lab_up, wait_for
 from tests.lab.support import faults, faults_cluster
 from tests.lab.support.cluster import kubectl
 from tests.lab.support.frozen import frozen
 from tests.lab.support.matrix import DONE, FAILED, REFUSED, UNREACHABLE, Process, phase, start
+from tests.lab.support.runbook import Runbook
 from tests.lab.support.upgrading import (
     NEW,
     SECONDS,
@@ -37,8 +36,9 @@ __all__ = ["new_bundle"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-# This lab has no packages to patch, no GPU and no Run:ai; their own tests type these.
-OF_OTHER_SITES = ("appliance node patch", "appliance gpu upgrade", "appliance runai upgrade")
+# This lab has no packages to patch, no GPU and no Run:ai; what it cannot type of the page is in
+# tests/contract/untyped_commands.py, or typed by the tests of those.
+PAGE = Runbook("upgrade-that-failed")
 
 
 @pytest.fixture(scope="module")
@@ -202,36 +202,31 @@ def test_every_command_of_the_page_of_a_failed_upgrade_is_typed(
     old_lab: LabSite, new_bundle: Path, tmp_path: Path
 ) -> None:
     """In the state that the page is about: w2 is out of service, with a kubelet that failed."""
-    text = (OPERATIONS / "upgrade-that-failed.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Command\n")[2].partition("\n## ")[0]
-    written = [one for one in commands_in(section) if not one.startswith(OF_OTHER_SITES)]
-    typed = []
+    w2 = old_lab.node("w2")
+    values = {"RELEASE": NEW, "NODE": w2, "DIR": str(new_bundle), "SITE": str(old_lab.directory)}
 
-    def type_it(command: str, *more: str) -> str:
-        typed.append(command)
-        values = {"RELEASE": NEW, "NODE": old_lab.node("w2"), "DIR": str(new_bundle)}
-        values["SITE"] = str(old_lab.directory)
-        words = [values.get(word, word) for word in shlex.split(command)[1:]]
-        done = appliance(*words, *more, timeout=SECONDS, cwd=tmp_path)
+    def said(page: list[str], *more: str) -> str:
+        done = appliance(*page, *more, timeout=SECONDS, cwd=tmp_path)
         assert done.returncode == DONE, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    w2 = old_lab.node("w2")
-    assert w2 in type_it("appliance status --site SITE")
-    assert "cluster upgrade" in type_it("appliance history --site SITE")
-    upgrade = "appliance cluster upgrade --to RELEASE"
-    assert w2 in type_it(f"{upgrade} --bundle DIR --site SITE --dry-run")
-    assert "kubelet" in type_it("appliance node logs NODE --since 1h --site SITE")
-    type_it("appliance node logs NODE --kernel --site SITE")
-    type_it("appliance node ssh NODE --site SITE", "--", "true")
-    type_it(f"{upgrade} --back NODE --site SITE", "--yes")
+    assert w2 in said(PAGE.words("appliance status --site SITE", values))
+    assert "cluster upgrade" in said(PAGE.words("appliance history --site SITE", values))
+    page = "appliance cluster upgrade --to RELEASE --bundle DIR --site SITE --dry-run"
+    assert w2 in said(PAGE.words(page, values))
+    logs = PAGE.words("appliance node logs NODE --since 1h --site SITE", values)
+    assert "kubelet" in said(logs)
+    said(PAGE.words("appliance node logs NODE --kernel --site SITE", values))
+    said(PAGE.words("appliance node ssh NODE --site SITE", values), "--", "true")
+    back = "appliance cluster upgrade --to RELEASE --back NODE --site SITE"
+    said(PAGE.words(back, values), "--yes")
     assert (versions(old_lab)[w2], cordoned(old_lab)) == ("v1.23.5", [])
     skew_is_allowed(old_lab)
     with faults_cluster.power_off(w2):
-        type_it(f"{upgrade} --bundle DIR --without NODE --site SITE", "--yes")
+        without = "appliance cluster upgrade --to RELEASE --bundle DIR --without NODE --site SITE"
+        said(PAGE.words(without, values), "--yes")
         assert w2 in appliance("status", "--site", str(old_lab.directory)).stdout
-    type_it("appliance support bundle --site SITE")
-    assert sorted(typed) == sorted(written)
+    said(PAGE.words("appliance support bundle --site SITE", values))
 
 
 def test_once_the_kubelet_may_start_the_same_command_ends_it(

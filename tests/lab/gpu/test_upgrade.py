@@ -14,16 +14,19 @@ from appliance.model.state.cluster.cluster import CHART_ANNOTATION
 from tests.commands import succeed
 from tests.lab.conftest import GPUS, LabSite
 from tests.lab.support.cluster import allocatable, kubectl
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE, FAILED = Runbook("upgrade-the-gpu-stack"), Runbook("upgrade-that-failed")
 SPACE = "--namespace gpu-operator"
 SECONDS = 1800.0
 
 
-def words(lab: LabSite, *more: str) -> list[str]:
+def words(lab: LabSite) -> list[str]:
     """The words of the command."""
-    return ["gpu", "upgrade", "--site", str(lab.directory), *more]
+    values = {"DIR": str(lab.bundle), "SITE": str(lab.directory)}
+    return [*PAGE.words("appliance gpu upgrade --bundle DIR --site SITE", values), "--yes"]
 
 
 def newest(lab: LabSite) -> str:
@@ -36,7 +39,9 @@ def newest(lab: LabSite) -> str:
 
 def planned(lab: LabSite) -> dict[str, Any]:
     """What a dry run says."""
-    done = succeed(*words(lab, "--dry-run", "--output", "json"))
+    values = {"DIR": str(lab.bundle), "SITE": str(lab.directory)}
+    page = PAGE.words("appliance gpu upgrade --bundle DIR --site SITE --dry-run", values)
+    done = succeed(*page, "--output", "json")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -50,6 +55,8 @@ def cordoned(lab: LabSite) -> list[str]:
 def test_a_stack_of_the_bundle_needs_nothing(gpu_lab: LabSite) -> None:
     found = planned(gpu_lab)
     assert (found["steps"], found["done"]) == ([], False)
+    values = {"DIR": str(gpu_lab.bundle), "SITE": str(gpu_lab.directory)}
+    succeed(*FAILED.words("appliance gpu upgrade --bundle DIR --site SITE --dry-run", values))
     assert found["already_there"] == [gpu_lab.node("w1"), gpu_lab.node("w2")]
 
 
@@ -64,9 +71,9 @@ def test_an_operator_of_another_chart_is_upgraded_and_each_node_goes_out_and_com
         *("operator", "node", "node", "settle"),
     ]
     assert {gate["verdict"] for gate in found["gates"]} == {"go"}
-    succeed(*words(gpu_lab, "--yes"), timeout=SECONDS)
+    succeed(*words(gpu_lab), timeout=SECONDS)
     assert planned(gpu_lab)["steps"] == []
     assert cordoned(gpu_lab) == []
     assert allocatable(gpu_lab) == GPUS
-    assert "nothing to do" in succeed(*words(gpu_lab, "--yes")).stdout
+    assert "nothing to do" in succeed(*words(gpu_lab)).stdout
     succeed("plan", "--site", str(gpu_lab.directory))

@@ -26,9 +26,12 @@ from tests.lab.runai.commands import Commands
 from tests.lab.runai.test_runai import job, run_job
 from tests.lab.support.cluster import busybox, kubectl
 from tests.lab.support.issuer import settings_file
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE = Runbook("recover-the-cluster")
+FILE = "rack7-20260301T020000Z.backup"  # in the page
 BEFORE, AFTER, HISTORY = "before-the-backup", "after-the-backup", "history"
 MARK = "appliance.dev/before-restore"
 SECONDS = 1800.0
@@ -47,6 +50,16 @@ class Saved:
         """The command that restores something of it."""
         site = ("--site", str(self.lab.directory), "--yes")
         return ("cluster", "restore", str(self.file), "--identity", str(self.key), *site, *more)
+
+    def values(self) -> dict[str, str]:
+        """What the page's names are here."""
+        return {FILE: str(self.file), "rack7.key": str(self.key)}
+
+    def database(self, *more: str) -> tuple[str, ...]:
+        """The command that restores the databases alone."""
+        page = f"appliance cluster restore {FILE} --identity rack7.key --only database"
+        site = ("--site", str(self.lab.directory), "--yes")
+        return (*PAGE.words(page, self.values()), *site, *more)
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +104,9 @@ def is_as_saved(lab: LabSite) -> None:
 
 def test_what_would_be_lost_is_told_and_nothing_changes(saved: Saved, commands: Commands) -> None:
     make_project(saved.lab, AFTER)
-    words = saved.words("--only", "database", "--dry-run", "-o", "json")
-    told = json.loads(commands.succeed(*words, timeout=SECONDS).stdout)
+    page = f"appliance cluster restore {FILE} --identity rack7.key --only database --dry-run"
+    words = (*PAGE.words(page, saved.values()), "--site", str(saved.lab.directory))
+    told = json.loads(commands.succeed(*words, "-o", "json", timeout=SECONDS).stdout)
     assert told["refusals"] == []
     assert [one["name"] for one in told["databases"]] == ["backend"]
     assert told["done"] is False
@@ -103,7 +117,7 @@ def test_a_project_of_before_is_there_and_one_of_after_is_gone(
     saved: Saved, commands: Commands
 ) -> None:
     lab, before = saved.lab, deployments(saved.lab)
-    words = saved.words("--only", "database", "-o", "json")
+    words = saved.database("-o", "json")
     told = json.loads(commands.succeed(*words, timeout=SECONDS).stdout)
     print(f"Run:ai's database: {told['took_seconds']} s, away {told['away_seconds']} s")  # noqa: T201
     assert told["done"]
@@ -117,7 +131,7 @@ def test_a_project_of_before_is_there_and_one_of_after_is_gone(
 
 
 def begun(saved: Saved) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "appliance", *saved.words("--only", "database")]
+    words = [sys.executable, "-m", "appliance", *saved.database()]
     return subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -141,7 +155,7 @@ def test_killed_while_run_ai_is_stopped_and_at_random_moments_the_same_command_e
         process = begun(saved)
         time.sleep(chance.uniform(2, 40))
         kill(process)
-    commands.succeed(*saved.words("--only", "database"), timeout=SECONDS)
+    commands.succeed(*saved.database(), timeout=SECONDS)
     is_as_saved(lab)
     assert deployments(lab) == before
 

@@ -22,9 +22,11 @@ from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai.backend import HELM, clusters, make_project, projects, versions
 from tests.lab.runai.commands import Commands
 from tests.lab.support.cluster import KUBECTL, kubectl
+from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+PAGE, FAILED = Runbook("upgrade-runai"), Runbook("upgrade-that-failed")
 RECORD = "/var/lib/appliance/runai/upgrade.json"
 PROJECT = "before-the-upgrade"
 
@@ -55,8 +57,9 @@ def broken(path: Path, folder: Path) -> Path:
     return target
 
 
-def words(lab: LabSite, bundle: Path, *more: str) -> list[str]:
-    return ["runai", "upgrade", str(bundle), "--site", str(lab.directory), *more]
+def words(lab: LabSite, bundle: Path) -> list[str]:
+    values = {"FILE": str(bundle), "SITE": str(lab.directory)}
+    return [*PAGE.words("appliance runai upgrade FILE --site SITE", values), "--yes"]
 
 
 def is_connected(lab: LabSite) -> None:
@@ -68,8 +71,9 @@ def test_a_dry_run_names_every_step_and_changes_nothing(
     runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
 ) -> None:
     make_project(runai_lab, PROJECT)
-    given = words(runai_lab, bundles["2.8.2"], "--dry-run", "-o", "json")
-    told = json.loads(commands.succeed(*given).stdout)
+    values = {"FILE": str(bundles["2.8.2"]), "SITE": str(runai_lab.directory)}
+    given = PAGE.words("appliance runai upgrade FILE --site SITE --dry-run", values)
+    told = json.loads(commands.succeed(*given, "-o", "json").stdout)
     assert [step["name"] for step in told["steps"]] == [
         "runai_backup",
         "runai_prepare",
@@ -83,7 +87,7 @@ def test_an_upgrade_keeps_login_connection_and_projects(
     runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
 ) -> None:
     began = time.monotonic()
-    commands.succeed(*words(runai_lab, bundles["2.8.2"], "--yes"), timeout=2400)
+    commands.succeed(*words(runai_lab, bundles["2.8.2"]), timeout=2400)
     print(f"upgrade 2.7.14 to 2.8.2: {time.monotonic() - began:.0f} s")  # noqa: T201 - a figure
     assert versions(runai_lab) == {("2.8.2", "deployed")}
     is_connected(runai_lab)
@@ -103,7 +107,7 @@ def test_an_upgrade_keeps_login_connection_and_projects(
 def test_a_second_run_has_nothing_to_do(
     runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
 ) -> None:
-    done = commands.succeed(*words(runai_lab, bundles["2.8.2"], "--yes"))
+    done = commands.succeed(*words(runai_lab, bundles["2.8.2"]))
     assert "nothing to do" in done.stdout
 
 
@@ -111,7 +115,7 @@ def test_a_second_run_has_nothing_to_do(
 def test_a_run_that_is_killed_is_resumed_by_the_same_command(
     runai_lab: LabSite, bundles: dict[str, Path], step: str
 ) -> None:
-    given = words(runai_lab, bundles["2.8.4"], "--yes")
+    given = words(runai_lab, bundles["2.8.4"])
     process = subprocess.Popen(
         [sys.executable, "-m", "appliance", *given],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
@@ -129,7 +133,10 @@ def test_a_run_that_is_killed_is_resumed_by_the_same_command(
 def test_the_run_after_the_last_kill_ends_it(
     runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
 ) -> None:
-    commands.succeed(*words(runai_lab, bundles["2.8.4"], "--yes"), timeout=2400)
+    values = {"VENDOR_BUNDLE": str(bundles["2.8.4"]), "SITE": str(runai_lab.directory)}
+    page = FAILED.words("appliance runai upgrade VENDOR_BUNDLE --site SITE --dry-run", values)
+    commands.succeed(*page)
+    commands.succeed(*words(runai_lab, bundles["2.8.4"]), timeout=2400)
     assert versions(runai_lab) == {("2.8.4", "deployed")}
     is_connected(runai_lab)
 
@@ -137,7 +144,7 @@ def test_the_run_after_the_last_kill_ends_it(
 def test_a_backend_that_does_not_become_ready_is_taken_back(
     runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
 ) -> None:
-    done = commands.run(*words(runai_lab, bundles["broken"], "--yes"), timeout=2400)
+    done = commands.run(*words(runai_lab, bundles["broken"]), timeout=2400)
     assert done.returncode == 1, done.stderr
     assert "the releases of Run:ai 2.8.4 were restored" in done.stderr
     wait_for("the backend before", lambda: versions(runai_lab) == {("2.8.4", "deployed")}, 300)

@@ -31,10 +31,12 @@ from appliance.lab.machine.installer_medium import (
 )
 from appliance.workflows.site.init import SiteInitRequest, site_init
 from tests.lab.support.emulated import CACHE
+from tests.lab.support.runbook import Runbook
 from tests.prerequisites import require
 from tests.standins.simulated_bmcs import FILE, LOGIN, certificate, configuration, configured
 from tests.standins.simulated_bmcs import SYSTEM as SYSTEM_PATH
 
+PAGE = Runbook("install-bare-servers")
 NAME = "cp1"
 SERIAL, DISK_SERIAL, MAC = "STANDIN-1", "STANDIN-DISK-1", "52:54:00:12:34:56"
 LAN = "198.18.77"
@@ -80,8 +82,21 @@ class Rack:
 
     def image(self, *more: str) -> subprocess.CompletedProcess[str]:
         """``appliance node image`` for the server."""
-        words = ["node", "image", NAME, "--iso", str(self.iso), "--address", HERE]
-        return self.appliance(*words, "--site", str(self.site), "--yes", *more)
+        page = "appliance node image gpu1 gpu2 --iso ubuntu.iso --address 198.51.100.9 --site SITE"
+        return self.appliance(*PAGE.words(page, self._values()), "--yes", *more)
+
+    def forecast(self) -> subprocess.CompletedProcess[str]:
+        """A dry run of it."""
+        page = (
+            "appliance node image gpu1 gpu2 --iso ubuntu.iso --address 198.51.100.9 --site SITE "
+            "--dry-run"
+        )
+        return self.appliance(*PAGE.words(page, self._values()))
+
+    def _values(self) -> dict[str, str]:
+        """What the page's names are here: there is one server."""
+        servers = {"gpu1": NAME, "gpu2": "", "198.51.100.9": HERE}
+        return {**servers, "ubuntu.iso": str(self.iso), "SITE": str(self.site)}
 
     def verdicts(self) -> dict[str, str]:
         """``appliance hardware qualify`` of the server, by its probe: fact -> verdict."""
