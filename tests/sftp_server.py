@@ -30,6 +30,8 @@ class Faults:
         flips: turns a bit of what is read.
         hangs_at: ``list``, ``read``, ``write`` or ``rename``: it does not answer there.
         closes_after: bytes that it takes; then it closes the connection.
+        breaks: how often it closes the connection while it gives a file; -1: always.
+        breaks_after: bytes that it gives before each of them.
         drips: gives a byte at a time.
         lists: so many files that are not there.
         read_only: makes no files.
@@ -42,11 +44,14 @@ class Faults:
     flips: bool = False
     hangs_at: str = ""
     closes_after: int | None = None
+    breaks: int = 0
+    breaks_after: int = 0
     drips: bool = False
     lists: int = 0
     read_only: bool = False
     refuses: bool = False
     taken: int = 0
+    given: int = 0
     hung: int = 0
 
 
@@ -89,6 +94,12 @@ class _Handle(paramiko.SFTPHandle):
             time.sleep(0.1)
             length = 1
         data = super().read(offset, length)
+        if faults.breaks and isinstance(data, bytes):
+            if faults.given + len(data) > faults.breaks_after:
+                faults.breaks, faults.given = faults.breaks - 1, 0
+                self._files.close()
+                return SFTP_FAILURE
+            faults.given += len(data)
         if faults.flips and isinstance(data, bytes) and data:
             return bytes([data[0] ^ 1]) + data[1:]
         return data

@@ -57,6 +57,14 @@ class Place(click.Path):
             ) from None
 
 
+class BackupFile(Place):
+    """A backup: a file on this machine, or the address of one elsewhere; a text either way."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value as a text."""
+        return value if "://" in str(value) else str(super().convert(value, param, ctx))
+
+
 def _site(value: Path | None) -> Path:
     if value is not None:
         return value

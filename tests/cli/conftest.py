@@ -20,6 +20,8 @@ NOT_KEPT = {
     *("test_interrupts", "test_terminal", "test_progress", "test_hostile_text"),
     # Nodes print what steers a terminal.
     "test_node_logs",
+    # The port of its server.
+    "test_backup_elsewhere",
     # Lines of code and seconds.
     "test_debug",
     "test_status_verdict",

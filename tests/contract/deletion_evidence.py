@@ -133,6 +133,10 @@ BACKUP: Final = Evidence(
     "machine wrote down before, without a file beside it",
     "tests/unit/backup/test_backup_create.py::test_one_that_was_changed_is_not_removed",
 )
+BACKUP_COPY: Final = Evidence(
+    "files with a backup's name in a folder of our prefix and user, which no process holds",
+    "tests/unit/backup/test_fetching.py::test_what_a_killed_command_left_goes_and_nothing_else",
+)
 NODE_BACKUP: Final = Evidence(
     "in our own folder: a backup whose file beside it is of this site, name and size; or a name of "
     "this site's without a file beside it",

@@ -12,9 +12,10 @@ from typing import Final
 # isort: off
 # fmt: off
 from tests.contract.deletion_evidence import (
-    BACKUP, BURN_IN, CACHE, DELTA, EVICTION, FORGOTTEN, HALF, IMAGING, JOINED, LAUNCHER,
-    LEFT_MEDIUM, LISTED, LOCK, NODE_OBJECT, NOTE, OLD_RUN, PINS, PLACED, PROOF, QUORUM, RACK_RECORD,
-    SEED, SITE_COPY, STANDIN, STATE, TEMPORARY, UNFINISHED, VAULT_COPY, WORDS, WRITE, Places,
+    BACKUP, BACKUP_COPY, BURN_IN, CACHE, DELTA, EVICTION, FORGOTTEN, HALF, IMAGING, JOINED,
+    LAUNCHER, LEFT_MEDIUM, LISTED, LOCK, NODE_OBJECT, NOTE, OLD_RUN, PINS, PLACED, PROOF, QUORUM,
+    RACK_RECORD, SEED, SITE_COPY, STANDIN, STATE, TEMPORARY, UNFINISHED, VAULT_COPY, WORDS, WRITE,
+    Places,
 )
 # fmt: on
 from tests.contract.deletion_table_nodes import ON_NODES
@@ -22,6 +23,10 @@ from tests.contract.deletion_table_nodes import ON_NODES
 
 PLACES: Final[Places] = {
     **ON_NODES,
+    "appliance/adapters/backup/fetching.py": {
+        "_remove: rmdir": BACKUP_COPY,
+        "_remove: unlink": BACKUP_COPY,
+    },
     "appliance/adapters/backup/key_file.py": {"write_key: unlink": UNFINISHED},
     "appliance/adapters/backup/places.py": {
         "FolderPlace._give_name: rename": UNFINISHED,

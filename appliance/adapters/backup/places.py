@@ -40,8 +40,8 @@ class Place(Protocol):
             OSError: it cannot be read, or is larger.
         """
 
-    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
-        """A file as a stream.
+    def open(self, name: str, start: int = 0) -> AbstractContextManager[IO[bytes]]:
+        """A file as a stream, without so many bytes of its beginning.
 
         Raises:
             OSError: it cannot be read.
@@ -133,9 +133,10 @@ class FolderPlace:
         return read_plain(self._folder / name, most_bytes=most_bytes)
 
     @contextmanager
-    def open(self, name: str) -> Iterator[IO[bytes]]:
+    def open(self, name: str, start: int = 0) -> Iterator[IO[bytes]]:
         """A file as a stream; a link is none."""
         with open_plain(self._folder / name) as raw:
+            raw.seek(start)
             yield raw
 
     @contextmanager

@@ -113,7 +113,7 @@ class SftpPlace:
             return read_to_end(stream, most_bytes)
 
     @contextmanager
-    def open(self, name: str) -> Iterator[IO[bytes]]:
+    def open(self, name: str, start: int = 0) -> Iterator[IO[bytes]]:
         """A file as a stream; a link is none.
 
         Raises:
@@ -124,6 +124,7 @@ class SftpPlace:
             if not stat.S_ISREG(sftp.lstat(path).st_mode or 0):
                 raise OSError("not a regular file")
             file = sftp.open(path, "rb")
+            file.seek(start)
         try:
             yield cast("IO[bytes]", _Reading(file, self._within))
         finally:

@@ -12,8 +12,6 @@ from appliance.adapters.backup.store import BackupStore
 from appliance.errors import ConfigError, NotHealthy, Refused
 from appliance.model.backup.names import SUFFIX, is_backup_id
 from appliance.model.site.recovery.backup_targets import (
-    S3_SCHEME,
-    SFTP_SCHEME,
     FolderTarget,
     NoTarget,
     SftpTarget,
@@ -66,7 +64,7 @@ def place_at(text: str, access: Access) -> Place:
         from appliance.adapters.backup.sftp_place import SftpPlace
 
         return SftpPlace(target, access.known_hosts, access.private_key)
-    from appliance.adapters.backup.s3_place import S3Place
+    from appliance.adapters.backup.s3.place import S3Place
 
     if access.s3 is None:
         raise ConfigError(
@@ -86,8 +84,8 @@ def store_at(text: str, access: Access) -> BackupStore:
 
 
 def is_remote(text: str) -> bool:
-    """Whether a text names a place on another machine."""
-    return text.startswith((SFTP_SCHEME, S3_SCHEME))
+    """Whether a text is an address, of a place on another machine or of none that is known."""
+    return "://" in text
 
 
 def backup_at(text: str, access: Access) -> tuple[BackupStore, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.cli.screen.render import show_warnings
 from appliance.errors import ConfigError, NotHealthy, PreflightFailed
@@ -13,6 +15,7 @@ from appliance.model.backup.names import COUNTS, SNAPSHOT, SUFFIX
 from appliance.model.documents.strict_json import Unreadable, read_json
 
 if TYPE_CHECKING:
+    from appliance.adapters.backup.opened import BackupFile
     from appliance.adapters.backup.sources import NodeSources
     from appliance.adapters.backup.store import BackupStore
     from appliance.adapters.backup.targets import Access
@@ -61,6 +64,33 @@ def access_to(site: Site) -> Access:
 
     secrets = cache(vault_of(site))
     return access_of(site, lambda name: secrets().get(name))
+
+
+def local_backup(site: Site, file: str, observer: Observer) -> AbstractContextManager[Path]:
+    """A backup as a file of this machine, for as long as the block runs; see ``at_hand``."""
+    from appliance.adapters.backup.fetching import at_hand
+
+    return at_hand(file, lambda: access_to(site), observer.note)
+
+
+@contextmanager
+def opened_backup(
+    site: Site, file: str, identity: Path, observer: Observer
+) -> Iterator[BackupFile]:
+    """A backup that was read to its end, opened by a key; one elsewhere is copied for the block.
+
+    Raises:
+        Refused: it is no name of a backup, the key cannot be read, or there is no room.
+        NotHealthy: it was interrupted, changed or cut, or the key does not open it.
+        NodeUnreachable: the server does not answer.
+    """
+    from appliance.adapters.backup.age import read_identities
+    from appliance.adapters.backup.opened import BackupFile
+
+    # Before anything is copied.
+    read_identities(identity)
+    with local_backup(site, file, observer) as path:
+        yield BackupFile(path, identity)
 
 
 def sources_of(connected: SiteSession) -> NodeSources:
@@ -130,11 +160,22 @@ def verify(
         NodeUnreachable: no control-plane node restored it.
     """
     from appliance.adapters.backup.age import read_identities
+
+    if identity is None:
+        return _checked(connected, path, [], observer)
+    identities = read_identities(identity)
+    # With a key it is read several times: once from a place elsewhere, then from here.
+    with local_backup(connected.site, path, observer) as file:
+        return _checked(connected, str(file), identities, observer)
+
+
+def _checked(
+    connected: SiteSession, path: str, identities: Sequence[Any], observer: Observer
+) -> Verified:
     from appliance.adapters.backup.reader import check_parts, read_parts
     from appliance.adapters.backup.targets import backup_at
 
     store, name = backup_at(path, access_to(connected.site))
-    identities = read_identities(identity) if identity else []
     sidecar = store.check(name)
     known = _is_known(connected, sidecar.sha256)
     if not identities:

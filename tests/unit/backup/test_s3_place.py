@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.backup import s3_http, s3_place
-from appliance.adapters.backup.s3_place import ACCESS_KEY, SECRET_KEY, S3Place
+from appliance.adapters.backup.s3 import http as s3_http
+from appliance.adapters.backup.s3 import place as s3_place
+from appliance.adapters.backup.s3.place import ACCESS_KEY, SECRET_KEY, S3Place
 from appliance.adapters.backup.store import BackupStore
 from appliance.adapters.backup.targets import Access, store_at
 from appliance.errors import ApplianceError, ConfigError, NodeUnreachable, NotHealthy, Refused

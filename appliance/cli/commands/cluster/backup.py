@@ -129,6 +129,9 @@ def verify_command(
 ) -> None:
     """Check that a backup is whole; with a key, that it can be restored.
 
+    FILE is on this machine, or sftp://USER@HOST/PATH/NAME.backup or s3://BUCKET/PREFIX/NAME.backup:
+    with a key it is copied here for as long as the command runs.
+
     \b
     - without a key: size and sha256 against the file beside it and the journal of the site
     - with --identity: every part against the manifest; the snapshot of etcd is restored in a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,12 +35,12 @@ class NewMachinesOptions:
     """What was typed.
 
     Attributes:
-        file: the backup.
+        file: the backup: a path, or the address of a file elsewhere.
         identity: the key that opens it.
         site: the directory, which may not be there yet.
     """
 
-    file: Path
+    file: str
     identity: Path
     site: Path
     bundle: Path | None = None
@@ -59,12 +60,31 @@ def restore_onto_new_machines(app: Application, options: NewMachinesOptions) -> 
     """
     from appliance.adapters.backup.opened import BackupFile
     from appliance.adapters.backup.site_copy import is_vacant
+    from appliance.cli.wired.backups import opened_backup
 
-    backup = BackupFile(options.file, options.identity)
     if is_vacant(options.site):
-        _write_site(backup, options)
+        _write_site(BackupFile(_here(options.file), options.identity), options)
         return
-    _bring_back(app, backup, options)
+    with ExitStack() as stack:
+        with progress(plain=options.as_json) as display:
+            opened = opened_backup(app.site(options.site), options.file, options.identity, display)
+            backup = stack.enter_context(opened)
+        _bring_back(app, backup, options)
+
+
+def _here(file: str) -> Path:
+    """The file; a site that is not there yet says nothing of servers.
+
+    Raises:
+        Refused: it is elsewhere.
+    """
+    if "://" in file:
+        raise Refused(
+            f"{file}: no site is here yet that says how to reach it; nothing was changed",
+            hint="copy it and the file NAME.backup.json beside it to this machine, by sftp or a "
+            "client of S3; then name that copy",
+        )
+    return Path(file)
 
 
 def _write_site(backup: BackupFile, options: NewMachinesOptions) -> None:
@@ -100,9 +120,9 @@ def _write_site(backup: BackupFile, options: NewMachinesOptions) -> None:
         f"{options.site / '.appliance/vault-password'} (0600)"
     )
     say(
-        f"next, once the new machines answer: appliance cluster restore {_quoted(options.file)} "
-        f"--identity {_quoted(options.identity)} --new-machines --accept-host-keys "
-        f"--bundle DIR --site {site}"
+        "next, once the new machines answer: appliance cluster restore "
+        f"{shlex.quote(options.file)} --identity {_quoted(options.identity)} "
+        f"--new-machines --accept-host-keys --bundle DIR --site {site}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from appliance.cli.commands.cluster.restore_view import restore_as_json
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
 from appliance.cli.options import (
+    BackupFile,
     Place,
     changed_site_option,
     dry_run_option,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command("restore", short_help="Restore a lost cluster from a backup.")
-@click.argument("file", metavar="[FILE]", type=Place(dir_okay=False), required=False)
+@click.argument("file", metavar="[FILE]", type=BackupFile(dir_okay=False), required=False)
 @click.option(
     "--identity",
     type=Place(dir_okay=False, exists=True),
@@ -80,7 +82,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def restore(
     app: Application,
-    file: Path | None,
+    file: str | None,
     identity: Path | None,
     survivor: str | None,
     without: tuple[str, ...],
@@ -95,6 +97,9 @@ def restore(
     yes: bool,
 ) -> None:
     """Restore etcd of all control-plane nodes from FILE, a backup of this site.
+
+    FILE is on this machine, or sftp://USER@HOST/PATH/NAME.backup or s3://BUCKET/PREFIX/NAME.backup:
+    then it is copied here for as long as the command runs.
 
     \b
     - refused, before any change, while the cluster answers, or where FILE is of another site,
@@ -115,12 +120,12 @@ def restore(
 
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
-    from appliance.adapters.backup.opened import BackupFile
     from appliance.cli.commands.cluster.new_machines import (
         NewMachinesOptions,
         restore_onto_new_machines,
     )
     from appliance.cli.commands.cluster.restore_database import DatabaseOptions, restore_database
+    from appliance.cli.wired.backups import opened_backup
     from appliance.cli.wired.restore import restore_ports
     from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
@@ -156,8 +161,10 @@ def restore(
     _require_control_plane(connected.site, survivor, without)
     options = RestoreOptions(without, survivor or "")
     request = RestoreRequest(connected.site, connected.run(COMMAND), options, dry_run=dry_run)
-    with progress(plain=output == "json") as display:
-        backup = BackupFile(*opened) if opened else None
+    with (
+        progress(plain=output == "json") as display,
+        opened_backup(connected.site, *opened, display) if opened else nullcontext() as backup,
+    ):
         session, ports = restore_ports(connected, display, request, backup)
         done = cluster_restore(
             request, session, ports, lambda plan: _confirm(connected.site, plan, yes)
@@ -171,7 +178,7 @@ def restore(
 
 
 def _require_one_source(
-    file: Path | None, identity: Path | None, survivor: str | None, without: tuple[str, ...]
+    file: str | None, identity: Path | None, survivor: str | None, without: tuple[str, ...]
 ) -> None:
     if (file is None) == (survivor is None):
         raise click.UsageError("give FILE, or --survivor NODE: one of both")

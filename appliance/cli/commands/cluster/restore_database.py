@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class DatabaseOptions:
     """What was typed: the backup, the key that opens it, and the site."""
 
-    file: Path
+    file: str
     identity: Path
     site: Path
     dry_run: bool
@@ -33,6 +33,8 @@ class DatabaseOptions:
 
 def restore_database(app: Application, typed: DatabaseOptions) -> None:
     """Restore Run:ai's databases, and tell how it ended."""
+    from appliance.adapters.backup.age import read_identities
+    from appliance.cli.wired.backups import local_backup
     from appliance.cli.wired.restore_database import database_ports
     from appliance.workflows.cluster.restoring.database import (
         COMMAND,
@@ -43,8 +45,12 @@ def restore_database(app: Application, typed: DatabaseOptions) -> None:
     connected = app.connect(typed.site)
     run = connected.run(COMMAND)
     request = DatabaseRequest(connected.site, run, dry_run=typed.dry_run)
-    with progress(plain=typed.as_json) as display:
-        ports = database_ports(connected, typed.file, typed.identity)
+    read_identities(typed.identity)
+    with (
+        progress(plain=typed.as_json) as display,
+        local_backup(connected.site, typed.file, display) as file,
+    ):
+        ports = database_ports(connected, file, typed.identity)
         done = restore_databases(
             request,
             connected.session(display, run),

@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from appliance.adapters.backup.age import Sink
 from appliance.adapters.backup.places import read_to_end
-from appliance.adapters.backup.s3_faults import fault_of, plain, see_what_answers
-from appliance.adapters.backup.s3_http import LimitedPool, in_time
+from appliance.adapters.backup.s3.faults import fault_of, plain, see_what_answers
+from appliance.adapters.backup.s3.http import LimitedPool, in_time
 from appliance.errors import ApplianceError, CommandFailed, ConfigError, Refused
 from appliance.model.backup.names import LONGEST_FILE
 
@@ -101,14 +101,16 @@ class S3Place:
             return read_to_end(stream, most_bytes)
 
     @contextmanager
-    def open(self, name: str) -> Iterator[IO[bytes]]:
+    def open(self, name: str, start: int = 0) -> Iterator[IO[bytes]]:
         """An object as a stream.
 
         Raises:
             OSError: it cannot be read.
         """
         bucket, key = self._target.bucket, self._name(name)
-        answer = self._in_time(STEP_SECONDS, lambda: self._client.get_object(bucket, key))
+        answer = self._in_time(
+            STEP_SECONDS, lambda: self._client.get_object(bucket, key, offset=start)
+        )
         try:
             yield cast("IO[bytes]", _Reading(answer, self._in_time))
         finally:

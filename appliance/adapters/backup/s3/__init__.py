@@ -1,0 +1,1 @@
+"""A bucket of an S3-compatible server as a place for backups."""
