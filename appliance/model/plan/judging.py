@@ -40,6 +40,8 @@ class SettledSteps:
         seen = [name for name in asked if name in observed.node_facts and name not in spared]
         missed = [name for name in asked if name not in seen and name not in spared]
         of_api = bool(step.writes)
+        if step.asked is not None and not step.asked(desired.site):
+            asked = []
         if not asked or (of_api and isinstance(observed.cluster, NoCluster)):
             self.not_applicable.append(step.name)
         elif of_api and isinstance(observed.cluster, Unreachable):

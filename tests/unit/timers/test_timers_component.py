@@ -85,7 +85,7 @@ def observed(of: Desired, documents: dict[str, dict[str, Any]]) -> Observed:
 
 def reasons(of: Desired, documents: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
     seen = observed(of, documents)
-    told = {node.name: list(unmet.timers(node, of, seen)) for node in wanted.nodes(of.site)}
+    told = {node.name: list(unmet.timers(node, of, seen)) for node in of.site.control_plane}
     return {name: found for name, found in told.items() if found}
 
 
@@ -109,13 +109,30 @@ def test_nothing_else_is_a_schedule(text: Any) -> None:
         Schedule(at=text)
 
 
-def test_a_site_without_timers_has_no_step() -> None:
+def test_a_site_without_timers_needs_no_play() -> None:
     of = desired(site())
     found = plan(of, observed(of, {n.name: samples.converged(n, of) for n in of.site.nodes}))
-    assert wanted.nodes(of.site) == ()
-    assert "timers" not in found.satisfied
+    assert "timers" in found.not_applicable
     assert "timers" not in [step.name for step in found.steps]
     assert list(findings(of, observed(of, converged(of)), NOW)) == []
+
+
+def test_timers_that_site_yml_says_nothing_of_any_more_are_taken_off() -> None:
+    documents = converged(desired(site(**BOTH)))
+    of = desired(site())
+    seen = observed(of, documents)
+    (step,) = [step for step in plan(of, seen).steps if step.name == "timers"]
+    assert step.nodes == ("cp1", "cp2", "cp3")
+    assert {one.hint for one in findings(of, seen, NOW)} == {"appliance install --only timers"}
+    run = dataclasses.replace(samples.planned_run(of), observed=seen)
+    assert variables.node_variables(run, of.site.control_plane[0]) == {
+        "node_timers_backup": {"settings": "", "calendar": ""},
+        "node_timers_certificates": {"settings": "", "calendar": ""},
+    }
+    assert "node_timers_artifacts_url" in variables.variables(run)
+    for document in documents.values():
+        document["timers"] = {}
+    assert "timers" in plan(of, observed(of, documents)).not_applicable
 
 
 def test_the_step_is_planned_where_it_is_asked_for_and_met_once_it_was_done() -> None:

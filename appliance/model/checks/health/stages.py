@@ -219,7 +219,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
 def health(inputs: HealthInputs, stage: Stage = "runai") -> tuple[Result, ...]:
     """Run every check of a running cluster, in order; those of Run:ai for stage ``runai`` alone."""
     every = CHECKS if inputs.backup is None else (*CHECKS, BACKUP)
-    every = (*every, TIMERS) if timers.is_asked(inputs) else every
+    every = (*every, TIMERS) if timers.is_judged(inputs) else every
     return tuple(run_all((c for c in every if stage == "runai" or not c.of_runai), inputs))
 
 

@@ -13,10 +13,10 @@ from appliance.model.components.timers.wanted import (
     BACKUP,
     NAMES,
     carrier,
+    is_asked,
     lacks_age,
     settings_on,
 )
-from appliance.model.components.timers.wanted import nodes as nodes_of
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
@@ -99,7 +99,7 @@ def findings(desired: Desired, observed: Observed, now: float) -> Iterator[Findi
         for name, wanted in settings_on(node, desired).items():
             seen = _seen(facts, name)
             if wanted is None:
-                yield from _stray(desired.site, node, name, seen)
+                yield from _stray(node, name, seen)
             elif seen:
                 yield from _judged(desired.site, node, name, seen, now)
             elif not (name == BACKUP and lacks_age(desired)):
@@ -129,20 +129,16 @@ def _without_age(desired: Desired) -> Iterator[Finding]:
     )
 
 
-def _stray(site: Site, node: Node, name: str, seen: Mapping[str, Any]) -> Iterator[Finding]:
+def _stray(node: Node, name: str, seen: Mapping[str, Any]) -> Iterator[Finding]:
     if not seen:
         return
-    cure = "appliance install --only timers"
-    if not nodes_of(site):
-        section = "backup: schedule" if name == BACKUP else "kubernetes: renew_certificates"
-        cure = f"write enabled: false below {section} in site.yml; then: {cure}"
     yield Finding(
         node.name,
         NAME,
         "warning",
         f"a timer {name} that site.yml does not ask for here",
         "no timers but those of site.yml",
-        cure,
+        "appliance install --only timers",
     )
 
 
@@ -214,7 +210,7 @@ def _when(run: Mapping[str, Any]) -> str:
 def timers(inputs: HealthInputs) -> Answers:
     """Timers of the control plane wait for their time, and their last runs ended well."""
     seen = views(inputs.desired, inputs.observed)
-    if inputs.clock is None or not (seen or nodes_of(inputs.site)):
+    if inputs.clock is None or not (seen or is_asked(inputs.site)):
         yield Skipped("the site asks for no timers")
         return
     yield from findings(inputs.desired, inputs.observed, inputs.clock)
@@ -222,6 +218,6 @@ def timers(inputs: HealthInputs) -> Answers:
         yield view.sentence(inputs.clock)
 
 
-def is_asked(inputs: HealthInputs) -> bool:
+def is_judged(inputs: HealthInputs) -> bool:
     """Whether there is anything to judge: a site without timers shows no such check."""
-    return bool(nodes_of(inputs.site) or views(inputs.desired, inputs.observed))
+    return bool(is_asked(inputs.site) or views(inputs.desired, inputs.observed))

@@ -54,6 +54,8 @@ class Step:
         adds_control_plane: it may add control-plane nodes, which lack what the others keep.
         in_service: a node that returns from maintenance meets its post-condition again.
         remarks: what was measured on the way and is worth a warning.
+        asked: whether a site asks for it; of one that does not, what is left of it is taken away.
+            None: every site does.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Step:
     adds_control_plane: bool = False
     remarks: Remarks | None = None
     in_service: bool = False
+    asked: Callable[[Site], bool] | None = None
 
     @property
     def has_playbook(self) -> bool:

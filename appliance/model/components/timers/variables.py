@@ -13,7 +13,6 @@ from appliance.model.components.timers.wanted import (
     lacks_age,
     settings_on,
 )
-from appliance.model.components.timers.wanted import nodes as nodes_of
 from appliance.model.site.vault_ref import Vars
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 def variables(run: PlannedRun) -> Vars:
     """What encrypts, and where it comes from."""
     site = run.desired.site
-    if not nodes_of(site):
-        return {}
     return {
         "node_timers_artifacts_url": f"https://{site.settings.artifacts}",
         "node_timers_age_sha256": run.manifest.binary_sha256(AGE),
@@ -36,7 +33,7 @@ def variables(run: PlannedRun) -> Vars:
 def node_variables(run: PlannedRun, node: Node) -> Vars:
     """The settings of each timer of a node; empty ones: it is taken off."""
     site = run.desired.site
-    if node not in nodes_of(site):
+    if node not in site.control_plane:
         return {}
     wanted = settings_on(node, run.desired)
     if lacks_age(run.desired):

@@ -26,10 +26,10 @@ READY_SECONDS: Final = 180
 _ALONE: Final = "this backup was made on {node} without a control host"
 
 
-def nodes(site: Site) -> tuple[Node, ...]:
-    """The control plane, where the site says anything of timers."""
+def is_asked(site: Site) -> bool:
+    """Whether the site says anything of timers."""
     said = (_schedule(site), site.settings.kubernetes.renew_certificates)
-    return site.control_plane if any(one is not None for one in said) else ()
+    return any(one is not None for one in said)
 
 
 def _schedule(site: Site) -> Any:

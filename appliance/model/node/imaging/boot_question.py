@@ -66,7 +66,7 @@ def _packet(payload: bytes) -> bytes:
 
 def _checksum(head: bytes) -> int:
     """RFC 1071."""
-    total = sum(struct.unpack(f"!{len(head) // 2}H", head))
+    total: int = sum(struct.unpack(f"!{len(head) // 2}H", head))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
