@@ -14,7 +14,14 @@ from appliance.model.site.ssh import (
     jump_login_command,
     ssh_command,
 )
-from appliance.model.state.nodes.unreachable import NOT_SSH, Way, in_plain_words, way_through
+from appliance.model.state.nodes.unreachable import (
+    NOT_SSH,
+    UNKNOWN_HOST_KEY,
+    WRONG_HOST_KEY,
+    Way,
+    in_plain_words,
+    way_through,
+)
 
 if TYPE_CHECKING:
     import paramiko
@@ -58,13 +65,13 @@ def login_failure(site: Site, node: Node, error: Exception, said: str = "") -> N
     host = shlex.quote(entry_name(str(address), connection.port))
     if isinstance(error, paramiko.BadHostKeyException):
         return NodeUnreachable(
-            f"{where}: wrong host key: found {_fingerprint(error.key)}, "
+            f"{where}: {WRONG_HOST_KEY}: found {_fingerprint(error.key)}, "
             f"expected {_fingerprint(error.expected_key)} of {known}",
             hint="check that it is the right machine; if it was reinstalled: "
             f"ssh-keygen -R {host} -f {known} "
             "&& appliance install --accept-host-keys",
             answers=True,
-            cause="wrong host key",
+            cause=WRONG_HOST_KEY,
         )
     if isinstance(error, paramiko.AuthenticationException):
         key = connection.private_key or "the keys of the SSH agent"
@@ -80,7 +87,7 @@ def login_failure(site: Site, node: Node, error: Exception, said: str = "") -> N
             f"{where}: its host key is not in {known}",
             hint="compare and confirm the keys: appliance install --accept-host-keys",
             answers=True,
-            cause=f"the host key is not in {known}",
+            cause=f"{UNKNOWN_HOST_KEY} {known}",
         )
     return _no_connection(site, node, error, said)
 

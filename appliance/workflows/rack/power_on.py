@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError
 from appliance.model.state.facts.identity import MachineIdentity, likeness
+from appliance.model.state.nodes.unreachable import is_lasting
 from appliance.workflows.session.patience import Patience
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS: Final = 5.0
+# Something else may answer in a node's place for a moment while it boots.
+LASTING_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -98,15 +101,32 @@ def switch_on(nodes: Sequence[Node], seen: Mapping[str, NodePower], session: Ses
 def wait_for(
     nodes: Sequence[Node], session: Session, step: str, seconds: float
 ) -> tuple[dict[str, NodeFacts], dict[str, str]]:
-    """The facts of the nodes that came, and node -> why of those that did not within the time."""
-    patience, missing = Patience(session.clock, seconds), list(nodes)
+    """The facts of the nodes that came, and node -> why of those that did not within the time.
+
+    Where something else answers in a node's place, with another host key, or a name does not
+    resolve, the whole time would be waited in vain: after a minute of that only the others are
+    waited for.
+    """
+    patience = Patience(session.clock, seconds)
     came: dict[str, NodeFacts] = {}
+    given_up: dict[str, str] = {}
+    since: dict[str, float] = {}
+    waiting = list(nodes)
     while True:
-        look = session.nodes.look(missing)
+        look, now = session.nodes.look(waiting), session.clock.monotonic()
         came |= look.node_facts
-        missing = [node for node in nodes if node.name not in came]
-        why = {fault.node: fault.reason for fault in look.faults}
-        if not missing or patience.is_over():
-            return came, {node.name: why.get(node.name, "no answer") for node in missing}
-        session.observer.verifying(step, why.get(missing[0].name, missing[0].name))
+        faults = {fault.node: fault for fault in look.faults}
+        why = {name: fault.reason for name, fault in faults.items()}
+        lasting = {name for name, fault in faults.items() if is_lasting(fault.cause)}
+        since = {name: since.get(name, now) for name in lasting}
+        for name, began in since.items():
+            if now - began >= LASTING_SECONDS:
+                given_up[name] = why[name]
+                session.observer.note(f"not waited for any longer: {why[name]}")
+        waiting = [node for node in nodes if node.name not in came.keys() | given_up.keys()]
+        if not waiting or patience.is_over():
+            silent = {node.name: why.get(node.name, "no answer") for node in waiting}
+            missing = {**given_up, **silent}
+            return came, {node.name: missing[node.name] for node in nodes if node.name in missing}
+        session.observer.verifying(step, why.get(waiting[0].name, waiting[0].name))
         session.clock.sleep(POLL_SECONDS)

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from appliance.model.state.observed import Fault
 
 NOT_SSH: Final = "the port answers, but not as SSH"
+WRONG_HOST_KEY: Final = "wrong host key"
+UNKNOWN_HOST_KEY: Final = "the host key is not in"
+_NO_SUCH_NAME: Final = "its name does not resolve"
+_NO_KEY_OF_JUMP_HOST: Final = "its host key is not in known_hosts, or differs"
+_LASTING: Final = (WRONG_HOST_KEY, UNKNOWN_HOST_KEY, _NO_SUCH_NAME, _NO_KEY_OF_JUMP_HOST)
 
 # What paramiko 3.5 says in an SSHException -> what it means.
 _PARAMIKO: Final = (
@@ -66,15 +71,24 @@ def way_through(jump_host: str, said: str) -> Way | None:
     if found := _BEHIND.search(said):
         return Way(_small(found[1].strip()))
     if found := _NO_NAME.search(said):
-        return Way(f"{host}: its name does not resolve", at_jump_host=True)
+        return Way(f"{host}: {_NO_SUCH_NAME}", at_jump_host=True)
     if found := _NO_WAY.search(said):
         why = _small((found[1] or found[2]).strip())
         return Way(f"{host} does not answer: {why}", at_jump_host=True)
     if _NO_LOGIN.search(said):
         return Way(f"{host} refused the login", at_jump_host=True)
     if _NO_KEY.search(said):
-        return Way(f"{host}: its host key is not in known_hosts, or differs", at_jump_host=True)
+        return Way(f"{host}: {_NO_KEY_OF_JUMP_HOST}", at_jump_host=True)
     return None
+
+
+def is_lasting(cause: str) -> bool:
+    """Whether waiting does not help: what answers is not the node, or its name does not resolve.
+
+    Args:
+        cause: of a fault.
+    """
+    return any(one in cause for one in _LASTING)
 
 
 def _small(text: str) -> str:
