@@ -124,7 +124,7 @@ class _Run:
             session,
             self._renew,
             # A node that failed stays out: its driver and its operands are proved by the next run.
-            lambda _: False,
+            None,
             self._recorder.begin,
             request.allow_outage,
             CHANGED,

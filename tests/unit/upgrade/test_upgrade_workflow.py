@@ -147,6 +147,40 @@ def test_of_a_batch_the_nodes_that_succeeded_are_back() -> None:
     assert bench.rack.api.nodes["w3"].version != TAG
 
 
+def test_of_a_batch_that_failed_a_node_that_is_ready_a_minute_later_is_back() -> None:
+    bench = Bench(workers=3)
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm ended with 1")
+    play, slept = bench.rack.play, bench.clock.sleep
+    ready_at = [0.0]
+
+    def set_ready(ready: bool) -> None:
+        nodes = bench.rack.api.nodes
+        bench.rack.cluster = replace(
+            bench.rack.api, nodes={**nodes, "w2": replace(nodes["w2"], ready=ready)}
+        )
+
+    def failing(*words: object) -> None:
+        try:
+            play(*words)  # type: ignore[arg-type]
+        except PlaybookFailed:
+            ready_at[0] = bench.clock.now() + 60
+            set_ready(False)
+            raise
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        if ready_at[0] and bench.clock.now() >= ready_at[0]:
+            set_ready(True)
+
+    bench.rack.play = failing  # type: ignore[assignment,method-assign]
+    bench.clock.sleep = sleep  # type: ignore[method-assign]
+    with pytest.raises(PlaybookFailed) as caught:
+        bench.upgrade(max_unavailable=2)
+    assert caught.value.details[-1].startswith("w1 stays out of service")
+    assert bench.cordoned == ["w1"]
+    assert bench.rack.api.nodes["w2"].version == TAG
+
+
 def test_a_pod_that_no_budget_lets_go_refuses_before_the_first_change() -> None:
     bench = Bench()
     bench.drain.pods["w2"] = [web("w2")]

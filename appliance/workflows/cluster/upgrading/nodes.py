@@ -17,6 +17,7 @@ from appliance.workflows.node.maintain import node_maintain
 from appliance.workflows.node.maintenance.again import MaintainRequest
 from appliance.workflows.node.maintenance.marks import Marks
 from appliance.workflows.node.return_ import ReturnRequest, node_return
+from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 # How long a PodDisruptionBudget may hold up one node of an upgrade.
 BUDGET_SECONDS: Final = 300.0
+# After a play that failed on one node, the others of its batch may still start their kubelet.
+SETTLES_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 5.0
 
 
 class Batch(Protocol):
@@ -49,7 +53,7 @@ class Batches(Generic[Step]):
         reason: of each maintenance.
         is_ours: whether a maintenance with this reason is of such a command.
         converge: runs the plays of a step on its nodes, and verifies them.
-        is_renewed: whether a node has what the step brings.
+        is_renewed: whether a node has what the step brings; None: only a step that ended well says.
         guard: makes sure that the site is ours still.
         acknowledged: names of facts that may differ when a node returns.
         has_way_back: whether ``--back`` may take a failed node back.
@@ -62,7 +66,7 @@ class Batches(Generic[Step]):
     run: Run
     session: Session
     converge: Callable[[Step], None]
-    is_renewed: Callable[[str], bool]
+    is_renewed: Callable[[str], bool] | None
     guard: Callable[[], object]
     allow_outage: bool = False
     acknowledged: frozenset[str] = frozenset()
@@ -86,8 +90,9 @@ class Batches(Generic[Step]):
         except ApplianceError as failed:
             error = failed
         left = []
+        renewed = step.nodes if error is None else self._renewed(step)
         for name in step.nodes:
-            if error is not None and not self.is_renewed(name):
+            if name not in renewed:
                 left.append(name)
                 continue
             try:
@@ -101,6 +106,18 @@ class Batches(Generic[Step]):
             words = f"{', '.join(left)} stays out of service" if left else "every node is back"
             error.details = (*error.details, f"{words}; {AGAIN}{self._way_back(left)}")
             raise error
+
+    def _renewed(self, step: Step) -> Sequence[str]:
+        """The nodes of a batch that failed that have all of it, once those others have settled."""
+        if self.is_renewed is None:
+            return ()
+        patience = Patience(self.session.clock, SETTLES_SECONDS)
+        while True:
+            found = [name for name in step.nodes if self.is_renewed(name)]
+            # A single node is the one that failed.
+            if len(found) == len(step.nodes) or len(step.nodes) == 1 or patience.is_over():
+                return found
+            self.session.clock.sleep(POLL_SECONDS)
 
     def _way_back(self, left: Sequence[str]) -> str:
         if not left or not self.has_way_back:
