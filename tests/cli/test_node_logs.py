@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -188,6 +189,35 @@ def test_ssh_gets_the_sites_way_and_its_exit_code_is_the_commands(tmp_path: Path
     assert json.loads(ssh(tmp_path, "master1", "--", "a | b").stdout)[-1] == "a | b"
     assert json.loads(ssh(tmp_path, "master1").stdout)[-1] == words[-2]
     assert "did you mean 'master1'?" in ssh(tmp_path, "mastr1").stderr
+
+
+@pytest.mark.parametrize("to_file", [True, False], ids=["a file", "a terminal"])
+def test_what_goes_to_a_file_comes_through_no_terminal_of_the_node(
+    tmp_path: Path, to_file: bool
+) -> None:
+    ssh(tmp_path, "master1")  # its programs
+    site = copy_of_good(tmp_path / "rack7")
+    node = next(one for one in Application().site(site).nodes if one.name == "master1")
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0H6zQ0yQq7Q2fV0m3Jv0c0b6XoWl1c9m1k5bC1t4fE"
+    (site / "known_hosts").write_text(f"{node.ip} {key}\n")
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "appliance", "node", "ssh", "--site", str(site), "master1",
+             "--", "cat", "x"],
+            stdin=theirs,
+            stdout=subprocess.PIPE if to_file else theirs,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+            env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        said = done.stdout if to_file else os.read(ours, 65536)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 7, done.stderr
+    assert ("-t" in json.loads(said)) is not to_file
 
 
 class Unread(io.StringIO):

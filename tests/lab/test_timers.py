@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +71,18 @@ def fired(lab: LabSite, name: str) -> dict[str, Any]:
     return found
 
 
+def copied(words: list[str], file: Path) -> None:
+    """Run a command whose output goes to a file, as a shell does."""
+    with file.open("wb") as stream:
+        subprocess.run(
+            [sys.executable, "-m", "appliance", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            check=True,
+            timeout=300,
+        )
+
+
 def require_age(lab: LabSite) -> None:
     if lab.shell("cp1", "ls /var/lib/appliance/timer-programs/age 2>/dev/null || :").strip() == "":
         pytest.skip("the bundle has no age: it was built before the release had it")
@@ -98,15 +110,23 @@ def test_a_backup_of_the_timer_is_verified(installed_lab: LabSite, timed: Path) 
     assert last["outcome"] == "done", last
     site = ("--site", str(installed_lab.directory))
     file = timed / "place" / f"{last['id']}.backup"
-    for suffix in ("", ".json"):
-        name = f"{PLACE}/{last['id']}.backup{suffix}"
-        text = installed_lab.shell("cp1", f"base64 -w0 {shlex.quote(name)}")
-        file.with_name(file.name + suffix).write_bytes(base64.b64decode(text))
+    values = {"SITE": str(installed_lab.directory), "cp1": installed_lab.node("cp1")}
+    page = (
+        "appliance node ssh cp1 --site SITE -- "
+        "'sudo cat /var/backups/appliance/NAME.backup' > NAME.backup"
+    )
+    read = f"sudo cat {PLACE}/{last['id']}.backup"
+    copied(BACKUPS.words(page, {**values, f"sudo cat {PLACE}/NAME.backup": read}), file)
+    beside = (
+        "appliance node ssh cp1 --site SITE -- "
+        "'sudo cat /var/backups/appliance/NAME.backup.json' > NAME.backup.json"
+    )
+    more = {f"sudo cat {PLACE}/NAME.backup.json": f"{read}.json"}
+    copied(BACKUPS.words(beside, {**values, **more}), file.with_name(f"{file.name}.json"))
     said = succeed("cluster", "backup", "verify", str(file), "--identity", str(timed / "my.key"),
                    *site)  # fmt: skip
     assert "etcd: restored on" in said.stdout
     assert "missing: this machine: site" in said.stdout
-    values = {"SITE": str(installed_lab.directory), "cp1": installed_lab.node("cp1")}
     words = BACKUPS.words("appliance cluster backup list --site SITE", values)
     listed = json.loads(succeed(*words, "--output", "json").stdout)
     on_node = [one for one in listed["backups"] if one.get("node")]

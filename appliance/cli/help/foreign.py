@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_NOT_YET: Final = "It is not supported yet"
-_BACKUP: Final = "It is done by hand: appliance docs back-up-the-control-plane"
+_BACKUP: Final = "Did you mean: appliance cluster backup create"
+_RESTORE: Final = "Did you mean: appliance cluster restore --help"
 _RESET: Final = "Did you mean: appliance reset --dry-run"
-_UPGRADE: Final = f"{_NOT_YET}. What is known of it: appliance docs --search upgrade"
+_UPGRADE: Final = "Did you mean: appliance cluster upgrade --to RELEASE"
 _CERTIFICATES: Final = "Did you mean: appliance cluster certificates renew"
 _SUPPORT: Final = "Did you mean: appliance support bundle"
 _SHELL: Final = "Did you mean: appliance node ssh NODE -- COMMAND"
@@ -42,9 +42,11 @@ FOREIGN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("log", "logs", "dmesg", "journal", "node log", "node journal"), _LOGS),
     **dict.fromkeys(("exec", "shell", "ssh", "node exec", "node shell", "node login"), _SHELL),
     **dict.fromkeys(("uninstall", "rm-cluster", "site reset"), _RESET),
-    **dict.fromkeys(("upgrade", "update", "rollout", "rollback", "node upgrade"), _UPGRADE),
+    **dict.fromkeys(("upgrade", "update", "rollout", "node upgrade"), _UPGRADE),
+    "rollback": f"{_UPGRADE} --back NODE",
     "runai update": "Did you mean: appliance runai upgrade FILE",
-    **dict.fromkeys(("backup", "restore", "etcd", "snapshot"), _BACKUP),
+    **dict.fromkeys(("backup", "etcd", "snapshot"), _BACKUP),
+    **dict.fromkeys(("restore", "recover"), _RESTORE),
     **dict.fromkeys(("cert", "certs", "certificates", "renew"), _CERTIFICATES),
     **dict.fromkeys(("support-bundle", "must-gather", "debug"), _SUPPORT),
     **dict.fromkeys(("validate", "lint", "check", "site validate", "site lint"), _CHECK),

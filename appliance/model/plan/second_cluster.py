@@ -36,7 +36,7 @@ def second_cluster(
             "a machine without any cluster data",
             f"the control plane of this site's cluster ({desired.founded})",
             f"{_look_there(choice.leader)}; if its disk is lost: "
-            f"{page('back-up-the-control-plane')}; if that cluster is no longer needed: "
+            f"{page('recover-the-cluster')}; if that cluster is no longer needed: "
             "appliance install --new-cluster",
         ),
     )
@@ -59,7 +59,7 @@ def orphans(desired: Desired, observed: Observed) -> tuple[Refusal, ...]:
             "a member of a cluster without data on any control-plane node",
             "a restored control plane, or workers that are in no cluster",
             f"{_look_there(desired.site.control_plane[0].name)}: the cluster may live elsewhere; "
-            f"if its control plane is lost: {page('back-up-the-control-plane')}",
+            f"if its control plane is lost: {page('recover-the-cluster')}",
         )
         for node in desired.site.workers
         if states[node.name].is_joined

@@ -91,7 +91,7 @@ SYMPTOMS: Final = (
         PODS,
         r"mvcc: database space exceeded|alarm:NOSPACE",
         "etcd has reached its largest size and takes no writes",
-        "back-up-the-control-plane",
+        "keep-the-disks-clean",
     ),
     Symptom(
         "etcd_slow",

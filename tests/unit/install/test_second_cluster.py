@@ -88,7 +88,7 @@ def test_workers_of_a_cluster_that_may_live_are_not_told_to_be_reset() -> None:
     for one in refusals:
         assert one.hint.startswith("first check that host_vars/cp1.yml has the address of cp1")
         assert "kubeadm reset" not in one.hint
-        assert "back-up-the-control-plane.md" in one.hint
+        assert "recover-the-cluster.md" in one.hint
 
 
 def record(sequence: int, step: str, outcome: Outcome) -> Record:

@@ -39,4 +39,6 @@ def ssh(app: Application, node: str, command: tuple[str, ...], site: Path) -> No
     from appliance.adapters.ssh.login import log_in
 
     own = app.site(site)
-    log_in(own, host_of(own, node), command, terminal=sys.stdin.isatty())
+    # A terminal on the node would change each line feed of what goes to a file here.
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    log_in(own, host_of(own, node), command, terminal=terminal)
