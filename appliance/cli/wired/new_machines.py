@@ -53,7 +53,7 @@ class NewMachineStages:
         connected = self.connect()
         found = connected.survey(Scope(until=UNTIL))
         if found.plan.steps and not found.plan.refusals:
-            require_bundle(found, connected.load_desired(), connected.session())
+            require_bundle(found, connected.load_desired(), connected.session(self.display))
         return found.plan
 
     def install(self, until: str) -> None:
