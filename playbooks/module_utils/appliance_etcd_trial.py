@@ -22,7 +22,12 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from ansible.module_utils import appliance_etcd_file, appliance_etcd_folder, appliance_programs
+from ansible.module_utils import (
+    appliance_etcd_file,
+    appliance_etcd_folder,
+    appliance_listeners,
+    appliance_programs,
+)
 
 PKI = Path("/etc/kubernetes/pki")
 PROC = Path("/proc")
@@ -87,7 +92,7 @@ def running_programs():
     Raises:
         TrialError: none runs, or it has no program that restores.
     """
-    serving = _sockets_of(PORT)
+    serving = appliance_listeners.sockets_of(PORT, PROC)
     for entry in sorted(PROC.iterdir()):
         if not entry.name.isdigit():
             continue
@@ -98,7 +103,7 @@ def running_programs():
             continue
         if program.name != "etcd" or "--data-dir=%s" % appliance_etcd_folder.LIVE not in words:
             continue
-        if not _has_one_of(entry, serving):
+        if not appliance_listeners.has_one_of(entry, serving):
             continue
         beside = entry / "root" / str(program.parent).lstrip("/")
         for name in ("etcdutl", "etcdctl"):
@@ -109,27 +114,6 @@ def running_programs():
     raise TrialError(
         "no etcd with the data folder %s runs on this node" % appliance_etcd_folder.LIVE
     )
-
-
-def _sockets_of(port):
-    """Return the sockets that listen on a port in this machine's own network, as /proc has them."""
-    found = set()
-    for name in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
-            for line in (PROC / "net" / name).read_text().splitlines()[1:]:
-                words = line.split()
-                if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
-                    found.add("socket:[%s]" % words[9])
-    return found
-
-
-def _has_one_of(process, sockets):
-    with contextlib.suppress(OSError):
-        for handle in (process / "fd").iterdir():
-            with contextlib.suppress(OSError):
-                if os.readlink(str(handle)) in sockets:  # noqa: PTH115  (Python 3.8)
-                    return True
-    return False
 
 
 class Gateway:

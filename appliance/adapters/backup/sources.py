@@ -34,6 +34,7 @@ MODULES: Final = (
     "appliance_etcd_folder",
     "appliance_etcd_snapshot",
     "appliance_etcd_trial",
+    "appliance_listeners",
     "appliance_etcd_proof",
     "appliance_http",
     "appliance_registry",

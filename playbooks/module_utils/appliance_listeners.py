@@ -1,0 +1,35 @@
+"""Which process of this machine listens on a port of its own network. Python 3.8, standard library.
+
+What a process in a pod calls itself proves nothing; the port that it holds does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+PROC = Path("/proc")
+LISTENS = "0A"  # TCP_LISTEN (include/net/tcp_states.h)
+
+
+def sockets_of(port, proc=PROC):
+    """Return the sockets that listen on a port in this machine's own network, as /proc has them."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in (proc / "net" / name).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == LISTENS and int(words[1].rpartition(":")[2], 16) == port:
+                    found.add("socket:[%s]" % words[9])
+    return found
+
+
+def has_one_of(process, sockets):
+    """Return whether a process, a folder of /proc, has one of these sockets."""
+    with contextlib.suppress(OSError):
+        for handle in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.readlink(str(handle)) in sockets:  # noqa: PTH115  (Python 3.8)
+                    return True
+    return False

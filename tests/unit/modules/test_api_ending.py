@@ -1,0 +1,109 @@
+"""An API server that has ended its answers goes at once; one that listens is left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load_utils
+
+ending = load_utils("appliance_api_ending")
+
+
+class Machine:
+    """This process plays the API server: its sockets are real, its end is not."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.seconds = 0.0
+        self.started = 5.0
+        self.killed: list[tuple[int, int]] = []
+        self.is_there = True
+        self.watch = ending.EndingServers(
+            servers=self.servers,
+            clock=lambda: self.seconds,
+            kill=lambda pid, number: self.killed.append((pid, number)),
+        )
+
+    def servers(self) -> list[dict[str, Any]]:
+        flags = {"secure-port": str(self.port)}
+        one = {"pid": os.getpid(), "flags": flags, "started": self.started}
+        return [one] if self.is_there else []
+
+    def look(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.watch.look()
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    found = Machine()
+    yield found
+    found.socket.close()
+
+
+def test_one_that_listens_is_never_told(machine: Machine) -> None:
+    for seconds in range(0, 120, 5):
+        machine.look(seconds)
+    assert machine.killed == []
+
+
+def test_one_that_stopped_listening_is_told_once_after_its_time(machine: Machine) -> None:
+    machine.look(0)
+    machine.socket.close()
+    machine.look(1)
+    machine.look(1 + ending.ANSWER_SECONDS - 0.1)
+    assert machine.killed == []
+    machine.look(1 + ending.ANSWER_SECONDS)
+    machine.look(2 + ending.ANSWER_SECONDS)
+    assert machine.killed == [(os.getpid(), signal.SIGTERM)]
+
+
+def test_one_that_begins_is_not_told(machine: Machine) -> None:
+    machine.socket.close()
+    for seconds in range(0, 120, 5):
+        machine.look(seconds)
+    assert machine.killed == []
+
+
+def test_another_process_of_the_same_number_is_not_told(machine: Machine) -> None:
+    machine.look(0)
+    machine.socket.close()
+    machine.look(1)
+    machine.started = 60.0
+    machine.look(100)
+    machine.look(200)
+    assert machine.killed == []
+
+
+def test_one_that_went_by_itself_is_not_told(machine: Machine) -> None:
+    machine.look(0)
+    machine.socket.close()
+    machine.look(1)
+    machine.is_there = False
+    machine.look(100)
+    assert machine.killed == []
+
+
+def test_a_port_that_is_no_number_stops_nothing() -> None:
+    assert ending._port({"flags": {"secure-port": "x"}}) == 6443
+    assert ending._port({"flags": {}}) == 6443
+
+
+def test_it_looks_by_itself_until_it_is_over(machine: Machine) -> None:
+    looked: list[int] = []
+
+    def servers() -> list[dict[str, Any]]:
+        looked.append(1)
+        return machine.servers()
+
+    with ending.EndingServers(servers=servers) as watch:
+        while not looked:
+            pass
+    assert not watch._thread.is_alive()
