@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from appliance.adapters.control_plane.journal import FileJournal
     from appliance.adapters.control_plane.kept_documents import KeptDocuments
     from appliance.adapters.control_plane.replicated_journal import KeptJournal
+    from appliance.adapters.hardware.redfish_driver import RedfishDriver
     from appliance.adapters.kubernetes.api import KubernetesApi
     from appliance.adapters.kubernetes.api_watch import ApiWatch
     from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
-    from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.ports import (
         Bmcs,
@@ -273,11 +273,11 @@ class Wiring:
     def bmcs(self) -> Bmcs:
         """The nodes' BMCs."""
         from appliance.adapters.hardware.redfish import RedfishBmcs
-        from appliance.adapters.site.vault import vault_of
 
-        return RedfishBmcs(vault_of(self.site))
+        return RedfishBmcs.sharing(self.bmc_driver)
 
-    def bmc_driver(self) -> BmcDriver:
+    @cached_property
+    def bmc_driver(self) -> RedfishDriver:
         """The nodes' BMCs, to be driven."""
         from appliance.adapters.hardware.redfish_driver import RedfishDriver
         from appliance.adapters.site.vault import vault_of

@@ -147,6 +147,7 @@ class Site(faked_site.FakedSite):
     def power(self) -> Any:
         return self.fake.world or _Power(self.fake)
 
+    @property
     def bmc_driver(self) -> Any:
         return self.fake.driver
 

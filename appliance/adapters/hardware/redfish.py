@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from appliance.adapters.hardware.redfish_documents import one_line
 from appliance.adapters.hardware.redfish_session import HTTPS, BmcFailed, RedfishSessions
@@ -11,6 +11,7 @@ from appliance.model.node.bmc.report import BmcReport
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 
 if TYPE_CHECKING:
+    from appliance.adapters.hardware.redfish_driver import RedfishDriver
     from appliance.model.site.settings import Node
 
 # For all answers of one BMC: three documents of some tens of kilobytes, from slow hardware.
@@ -28,6 +29,13 @@ class RedfishBmcs:
 
     def __init__(self, secrets: Callable[[], Mapping[str, str]], port: int = HTTPS) -> None:
         self._sessions = RedfishSessions(secrets, port)
+
+    @classmethod
+    def sharing(cls, driver: RedfishDriver) -> Self:
+        """The same BMCs; a password that one of the two was refused is tried by neither again."""
+        found = cls(lambda: {})
+        found._sessions = driver.sessions
+        return found
 
     def report(self, node: Node) -> BmcReport | None:
         """The report of the node's BMC; None without a BMC in the inventory. Never raises."""

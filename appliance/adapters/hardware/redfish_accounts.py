@@ -19,6 +19,7 @@ from appliance.adapters.hardware.redfish_session import (
     authority_file,
     choose_system,
     quiet,
+    takes_basic,
     translated,
 )
 from appliance.errors import ApplianceError, BmcRefused, NodeUnreachable, Refused
@@ -91,7 +92,7 @@ class BmcAccounts:
             Refused: the BMC has no account service, or no such account.
         """
         with self._asking(login):
-            by_session = not self._knows_basic(login)
+            by_session = not self._knows_basic()
             with self._logged_in(login, by_session=by_session) as ask:
                 return self._see(login, ask, by_session=by_session)
 
@@ -188,19 +189,10 @@ class BmcAccounts:
         )
         return None if chosen is None else read_machine(ask("GET", chosen))
 
-    def _knows_basic(self, login: Login) -> bool:
-        """Whether HTTP's basic authentication lets in; it leaves no session behind."""
-        try:
-            with self._logged_in(login, by_session=False) as ask:
-                path = _link(ask("GET", ROOT), "AccountService") or f"{ROOT}/Systems"
-                ask("GET", path)
-        except BmcFailed as failed:
-            # A second way with a wrong password would be a second failed login.
-            if failed.status == 401 and not self._limits.offers_basic:
-                return False
-            if failed.status != 403:
-                raise
-        return True
+    def _knows_basic(self) -> bool:
+        """Whether it says that it takes basic authentication; no password is sent to learn that."""
+        with translated(self._node, self._limits.url, self._limits):
+            return takes_basic(self._limits, self._authority, self._node.bmc_fingerprint)
 
     @contextmanager
     def _logged_in(self, login: Login, *, by_session: bool) -> Iterator[_Ask]:

@@ -50,7 +50,7 @@ class BiosDriver(RedfishDriver):
             NodeUnreachable: the BMC was not reached, or did not let us in.
         """
         self.require_address(node)
-        with unreachable(node.name), self._sessions.open(node, SECONDS, MOST_BYTES) as bmc:
+        with unreachable(node.name), self.sessions.open(node, SECONDS, MOST_BYTES) as bmc:
             bmc.require_system()
             yield BiosBmc(bmc, self._clock)
 

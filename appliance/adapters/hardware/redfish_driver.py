@@ -67,7 +67,7 @@ class RedfishDriver:
         port: int = HTTPS,
         clock: WaitClock | None = None,
     ) -> None:
-        self._sessions = RedfishSessions(secrets, port)
+        self.sessions = RedfishSessions(secrets, port)
         self._clock = clock or SystemClock()
 
     @contextmanager
@@ -79,7 +79,7 @@ class RedfishDriver:
             NodeUnreachable: the BMC was not reached, or did not let us in.
         """
         self.require_address(node)
-        with unreachable(node.name), self._sessions.open(node, BMC_SECONDS, MOST_BYTES) as bmc:
+        with unreachable(node.name), self.sessions.open(node, BMC_SECONDS, MOST_BYTES) as bmc:
             bmc.require_system()
             yield DrivenBmc(bmc, self._clock)
 

@@ -10,12 +10,14 @@ import re
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
 from requests import PreparedRequest, RequestException, Response
 from requests.adapters import HTTPAdapter
 from sushy.connector import Connector
+from sushy.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
 CONNECT_SECONDS: Final = 5.0
@@ -36,9 +38,8 @@ class Limits:
         clock: a monotonic clock.
 
     Attributes:
-        offers_basic: whether the last refused login named HTTP's basic authentication as a way in.
-            A BMC that switched it off names it no more (AccountService HTTPBasicAuth, DSP0268): so
-            it was the password that was wrong.
+        offers_basic: whether the last answer that asked for a login named HTTP's basic
+            authentication as a way in.
     """
 
     def __init__(
@@ -197,3 +198,17 @@ def limited_connector(limits: Limits, authority: str, fingerprint: str | None) -
     session.adapters.clear()
     session.mount("", _Requests(limits, fingerprint))
     return connector
+
+
+def anonymous(limits: Limits, authority: str, fingerprint: str | None, path: str) -> None:
+    """Ask for a path without a login; its answer is seen by the limits alone.
+
+    Raises:
+        SushyError, RequestException, OSError: no answer.
+    """
+    connector = limited_connector(limits, authority, fingerprint)
+    try:
+        with suppress(HTTPError):
+            connector.get(path)
+    finally:
+        connector.close()

@@ -2,8 +2,10 @@
 
 The certificate is checked, by its fingerprint or by a CA, before the credentials are sent; they are
 never sent to another host, wherever links point; time and bytes of the answers are limited.
-HTTP basic authentication comes first, because it leaves no session behind; a BMC that refuses it
-gets a session, which is ended at the end of the block.
+A password is sent in one way alone: a second one would be a second failed login where it is wrong,
+and BMCs lock accounts. The BMC is asked first, without a login, whether it takes HTTP's basic
+authentication, which leaves no session behind; else it gets a session, which is ended at the end of
+the block.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node
 
 HTTPS: Final = 443
+# A small document that only a login shows (DSP0266: all but the root and its schemas).
+PROTECTED: Final = "/redfish/v1/Managers"
 # To fetch a certificate that was not trusted, so that its fingerprint can be shown.
 _FETCH_SECONDS: Final = 5.0
 # Errors of sushy for a document of an unexpected type.
@@ -128,6 +132,7 @@ class RedfishSessions:
         self._secrets = secrets
         self._port = port
         self._refused: dict[tuple[str, str, str], str] = {}
+        self._basic: dict[str, bool] = {}
 
     @contextmanager
     def open(self, node: Node, seconds: float, most_bytes: int) -> Iterator[OpenBmc]:
@@ -151,7 +156,10 @@ class RedfishSessions:
                 self._require_not_refused(node, login)
                 try:
                     with translated(node, url, limits):
-                        root, paths = _log_in(login, limits, authority, node.bmc_fingerprint)
+                        trusted = (limits, authority, node.bmc_fingerprint)
+                        if url not in self._basic:
+                            self._basic[url] = takes_basic(*trusted)
+                        root, paths = _log_in(login, *trusted, basic=self._basic[url])
                 except BmcFailed as failed:
                     raise self._remembered(failed, node, login, secrets) from failed
             chosen, why = choose_system(paths, node.bmc_system)
@@ -199,13 +207,25 @@ class _NoInternet:
         raise OSError("no registry is fetched from the Internet")
 
 
+def takes_basic(limits: Limits, authority: str, fingerprint: str | None) -> bool:
+    """Whether a BMC says, to a request without a login, that it takes basic authentication.
+
+    One that switched it off says so no more (AccountService HTTPBasicAuth, DSP0268). Some take it
+    and do not say so: those get a session, which every service has (DSP0266, 13.3.4).
+    """
+    from appliance.adapters.hardware.redfish_limits import anonymous
+
+    limits.offers_basic = False
+    anonymous(limits, authority, fingerprint, PROTECTED)
+    return limits.offers_basic
+
+
 def _log_in(
-    login: Login, limits: Limits, authority: str, fingerprint: str | None
+    login: Login, limits: Limits, authority: str, fingerprint: str | None, *, basic: bool
 ) -> tuple[Any, tuple[str, ...]]:
     """Sushy's root and the paths of the systems."""
     import sushy
     from sushy.auth import BasicAuth, SessionAuth
-    from sushy.exceptions import AccessError
 
     from appliance.adapters.hardware.redfish_limits import limited_connector
 
@@ -215,16 +235,10 @@ def _log_in(
             limits.url, auth=auth, connector=connector, public_connector=_NoInternet()
         )
 
+    # Sushy reads the root first, without a login; basic authentication sends nothing of its own.
     root = begin(BasicAuth(login.user, login.password))
-    try:
-        return root, tuple(root.get_system_collection().members_identities)
-    except AccessError as error:
-        # A second way with a wrong password would be a second failed login.
-        if error.status_code == 401 and limits.offers_basic:
-            raise
-        if not root.json.get("Links", {}).get("Sessions"):
-            raise
-    root = begin(SessionAuth(login.user, login.password))
+    if not basic and root.json.get("Links", {}).get("Sessions"):
+        root = begin(SessionAuth(login.user, login.password))
     return root, tuple(root.get_system_collection().members_identities)
 
 

@@ -68,7 +68,7 @@ def with_imaging(
     medium = Medium(serve.iso, installer.layout, state / FOLDER / "media")
     return replace(
         session,
-        driver=connected.bmc_driver(),
+        driver=connected.bmc_driver,
         serving=HttpServing(serve.address, serve.port, medium, installer_programs(), pxe),
         contact=HostKeyContact(connected.site),
         notes=NoteFiles(state),

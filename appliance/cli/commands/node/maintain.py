@@ -292,7 +292,7 @@ def return_(
         session = replace(connected.session(display, run), drain=drain)
 
         def wake(asleep: Node) -> None:
-            switch_on(asleep, session, connected.bmc_driver(), agree)
+            switch_on(asleep, session, connected.bmc_driver, agree)
 
         try:
             done = node_return(request, session, confirm, found.extend, wake)

@@ -129,7 +129,7 @@ def status(app: Application, nodes: tuple[str, ...], site: Path, output: str) ->
     connected = app.connect(site)
     asked = [host_of(connected.site, name) for name in dict.fromkeys(nodes)]
     asked = asked or [node for node in connected.site.nodes if node.bmc_address]
-    found = node_power_status(asked, connected.session(), connected.bmc_driver())
+    found = node_power_status(asked, connected.session(), connected.bmc_driver)
     if output == "json":
         print_json([_as_json(one) for one in found])
         return
@@ -168,7 +168,7 @@ def _switch(
 
     with progress(plain=output == "json") as display, closing(connected.drain()) as drain:
         session = replace(connected.session(display, run), drain=drain, power=connected.power())
-        done = node_power(request, session, connected.bmc_driver(), confirm)
+        done = node_power(request, session, connected.bmc_driver, confirm)
     _show(done, output)
 
 

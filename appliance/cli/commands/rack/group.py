@@ -163,7 +163,7 @@ def _session(connected: SiteSession, run: Run, reason: str, output: str) -> Iter
     given: dict[str, Any] = {
         "power": connected.power(),
         "bmcs": connected.bmcs(),
-        "driver": connected.bmc_driver(),
+        "driver": connected.bmc_driver,
         "etcd": connected.etcd,
         "upgrade_evidence": connected.upgrade_evidence,
         "rack_record": RackFile(connected.site.state_directory),

@@ -48,6 +48,7 @@ class Quirks:
         boot_ignored: an order for one boot is accepted and forgotten.
         hidden: paths that are answered with 404.
         basic: whether HTTP's basic authentication is accepted.
+        basic_unsaid: it is accepted, and no answer says so.
         session_requests: after so many requests a session is over.
         etag_needed: a PATCH without If-Match is refused.
         tls_seconds: the handshake begins so late.
@@ -78,6 +79,7 @@ class Quirks:
     boot_ignored: bool = False
     hidden: tuple[str, ...] = ()
     basic: bool = True
+    basic_unsaid: bool = False
     session_requests: int = 0
     etag_needed: bool = False
     tls_seconds: float = 0.0

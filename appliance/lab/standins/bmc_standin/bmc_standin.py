@@ -125,7 +125,9 @@ class Answer(BaseHTTPRequestHandler):
             return
         if not self._is_let_in(path):
             # What is switched off is not advertised (AccountService HTTPBasicAuth, DSP0268).
-            basic = {"WWW-Authenticate": 'Basic realm="bmc"'} if bmc.machine.quirks.basic else {}
+            quirks = bmc.machine.quirks
+            said = quirks.basic and not quirks.basic_unsaid
+            basic = {"WWW-Authenticate": 'Basic realm="bmc"'} if said else {}
             self._send(*error(401, "AccessDenied"), basic)
             return
         if self._must_change(path):
