@@ -39,8 +39,8 @@ MODULES: Final = (
     "appliance_etcd_file",
     "appliance_etcd_folder",
     "appliance_etcd_snapshot",
-    "appliance_etcd_trial",
     "appliance_listeners",
+    "appliance_etcd_trial",
     "appliance_etcd_proof",
 )
 STATUS: Final = """
