@@ -144,7 +144,7 @@ def main():
     try:
         job = NodeJob("kubeadm", run, python=sys.executable)
         argv = [want["kubeadm"], *want["arguments"]]
-        with EndingServers() if want["arguments"][:1] == ["upgrade"] else nullcontext():
+        with EndingServers() if want["arguments"][0] == "upgrade" else nullcontext():
             result, attached = job.run(argv, deadline_seconds=want["deadline_seconds"])
     except JobError as error:
         module.fail_json(msg=explained(want["endpoint"], str(error)))
