@@ -8,7 +8,6 @@ unit. Python 3.8, standard library. What must not be here: how certificates are 
 
 from __future__ import annotations
 
-import calendar
 import functools
 import hashlib
 import http.client
@@ -32,8 +31,9 @@ from ansible.module_utils.certificate_renewal import Renewal, RenewalError
 NAME = "certificates"
 CA = Path("/etc/kubernetes/pki/ca.crt")
 LEASE, NAMESPACE = "appliance-certificate-renewal", "kube-system"
-# A holder restarts four programs, each with a limit of minutes.
+# A holder restarts four programs, each with a limit of minutes. Counted by this node alone.
 STALE_SECONDS = 3600
+_MOST_BYTES = 1 << 12
 KUBECTL_SECONDS = 90
 # They change the same files or restart the same programs; their command may have been killed.
 OTHERS = ("kubeadm", "kubeadm-init", "api-server")
@@ -70,17 +70,28 @@ def why_not_ready(address, port):
     return "" if status == 200 else "it answers %d" % status
 
 
+def since_boot():
+    """Return which boot this is, and the seconds since it; nobody sets them."""
+    boot = (records.PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return boot, time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Turn:
     """The Lease that lets one control-plane node at a time restart its programs.
+
+    What another node wrote is never compared with this node's clock: they may be hours apart. A
+    holder is gone when its Lease stayed as it is for an hour by this node's own count, from one
+    run of the timer to a later one.
 
     Args:
         kubectl: of this node.
         node: this node.
-        now: callable() -> seconds since 1970.
+        now: callable() -> seconds since 1970, for people who read the Lease.
+        counted: callable() -> (boot, seconds since it).
     """
 
-    def __init__(self, kubectl, node, now=time.time):
-        self._kubectl, self._node, self._now = kubectl, node, now
+    def __init__(self, kubectl, node, now=time.time, counted=since_boot):
+        self._kubectl, self._node, self._now, self._counted = kubectl, node, now, counted
 
     def take(self):
         """Take it.
@@ -91,12 +102,28 @@ class Turn:
         """
         found = self._kubectl.get("--namespace=" + NAMESPACE, "lease", LEASE)
         if found is not None:
-            spec = found.get("spec") or {}
-            holder, since = spec.get("holderIdentity") or "", _moment(spec.get("renewTime"))
-            age = self._now() - since
-            if holder not in ("", self._node) and -STALE_SECONDS < age < STALE_SECONDS:
+            holder = (found.get("spec") or {}).get("holderIdentity") or ""
+            if holder not in ("", self._node) and not self._is_gone(found):
                 raise Skipped("%s renews its certificates at this moment" % plain(holder, 100))
         self._put(found, self._node)
+
+    def _is_gone(self, lease):
+        """Return whether this very Lease was seen long ago; write down when it was seen first."""
+        path = records.HOME / "lease-seen.json"
+        boot, seconds = self._counted()
+        version = str((lease.get("metadata") or {}).get("resourceVersion"))
+        try:
+            with path.open("rb") as stream:
+                seen = json.loads(stream.read(_MOST_BYTES))
+            first = float(seen["seconds"])
+            same = (seen["version"], seen["boot"]) == (version, boot) and first <= seconds
+        except (OSError, ValueError, LookupError, TypeError):
+            same = False
+        if not same:
+            first = seconds
+            kept = {"version": version, "boot": boot, "seconds": seconds}
+            write(path, json.dumps(kept), 0o600)
+        return seconds - first >= STALE_SECONDS
 
     def give_back(self):
         """Give it back; nobody waits for one that is old."""
@@ -129,13 +156,6 @@ class Turn:
             if "AlreadyExists" in words or "Conflict" in words or "already exists" in words:
                 raise Skipped("another node took its turn at the same moment") from error
             raise
-
-
-def _moment(text):
-    try:
-        return calendar.timegm(time.strptime(str(text)[:19], _TIME))
-    except ValueError:
-        return 0
 
 
 def end_of(path):

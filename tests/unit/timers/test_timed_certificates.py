@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ class Node:
         self.renewals: list[str] = []
         self.fault: BaseException | None = None
         self.units: set[str] = set()
+        self.boot, self.seconds = "one", 100.0
 
     def carry_out(self, request: dict[str, Any]) -> dict[str, Any]:
         self.renewals.append(self.api.holder)
@@ -85,6 +87,9 @@ class Node:
             raise self.fault
         assert request["within_days"] == 45
         return DONE
+
+    def counted(self) -> tuple[str, float]:
+        return self.boot, self.seconds
 
     def due(self, days: int = 10) -> None:
         certificate(self.folder / "kubernetes/admin.conf", days)
@@ -108,6 +113,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(certificate_renewal, "old_ones", lambda _: [])
     module = appliance_timer_certificates
     monkeypatch.setattr(module, "carry_out", found.carry_out)
+    monkeypatch.setattr(module, "Turn", partial(module.Turn, counted=found.counted))
     monkeypatch.setattr(module, "at_work", found.units.__contains__)
     monkeypatch.setattr(appliance_timer_record, "RESTORES", tmp_path / "restore")
     monkeypatch.setattr(module, "Kubectl", lambda _: found.api)
@@ -147,7 +153,16 @@ def test_when_a_copy_of_admin_conf_ends_is_kept_while_nothing_is_due(node: Node)
     assert node.record["success"]["copies_end"][:10] == day_in(10)
 
 
-HELD = {"at work": ("cp2", 60.0, 0), "killed long ago": ("cp2", 7200.0, 1), "own": ("cp1", 60.0, 1)}
+HOUR = 3600.0
+# Holder, and how long ago it took its turn by its own clock, which may be any.
+HELD = {
+    "at work": ("cp2", 60.0, 0),
+    "a clock that is behind": ("cp2", 2 * HOUR, 0),
+    "a clock that is far behind": ("cp2", 9000 * HOUR, 0),
+    "a clock that is ahead": ("cp2", -2 * HOUR, 0),
+    "own": ("cp1", 60.0, 1),
+    "given back": ("", 60.0, 1),
+}
 
 
 @pytest.mark.parametrize("case", HELD)
@@ -158,6 +173,45 @@ def test_one_node_at_a_time(node: Node, case: str) -> None:
     assert run() == 0
     assert len(node.renewals) == renewals
     assert node.record["last"]["outcome"] == ("done" if renewals else "skipped")
+
+
+def test_a_lease_that_stayed_for_an_hour_of_this_node_is_of_a_dead_one(node: Node) -> None:
+    node.due()
+    node.api.held_by("cp2", -2 * HOUR)
+    for waited, renewals in ((0, 0), (HOUR - 60, 0), (60, 1)):
+        node.seconds += waited
+        assert run() == 0
+        assert len(node.renewals) == renewals
+    assert node.api.holder == ""
+
+
+def test_a_lease_that_changed_meanwhile_is_of_a_living_one(node: Node) -> None:
+    node.due()
+    node.api.held_by("cp2", 0)
+    assert run() == 0
+    node.api.held_by("cp2", 0)
+    node.seconds += 2 * HOUR
+    assert run() == 0
+    assert node.renewals == []
+
+
+@pytest.mark.parametrize("change", ["another boot", "a cut file", "a clock that went back"])
+def test_what_was_seen_is_counted_anew(node: Node, change: str) -> None:
+    node.due()
+    node.api.held_by("cp2", 0)
+    assert run() == 0
+    node.seconds += 2 * HOUR
+    if change == "another boot":
+        node.boot = "another"
+    elif change == "a cut file":
+        (node.folder / "timers/lease-seen.json").write_text('{"version')
+    else:
+        node.seconds = 1.0
+    assert run() == 0
+    assert node.renewals == []
+    node.seconds += HOUR
+    assert run() == 0
+    assert node.renewals == ["cp1"]
 
 
 def test_of_two_at_the_same_moment_one_gets_its_turn(node: Node) -> None:
