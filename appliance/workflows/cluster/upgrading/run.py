@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 # The kubelet waits up to five minutes before it starts a container again that often ended.
 PATIENCE_SECONDS: Final = 360.0
-POLL_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 0.5
 SNAPSHOT: Final = "upgrade: snapshot of etcd"
 
 
