@@ -30,7 +30,7 @@ CHANGING = {
     r"SHA256:[A-Za-z0-9+/]{43}": "FINGERPRINT",
     r"(?<=-)20\d{6}-\d{6}(?=\.tar)": "DATE-TIME",
     # Encryption adds some bytes at random.
-    r"\b\d+ bytes(?=, (?:sha256 DIGEST|SECONDS))": "SIZE bytes",
+    r"\b\d+ bytes(?=, (?:sha256 DIGEST|SECONDS)| from \S+/appliance\b)": "SIZE bytes",
     r"(?<=\"size\": )\d+(?=,\n\S+\s+\"(?:sha256\": \"DIGEST|why))": "SIZE",
     r"\bage1[a-z0-9]{58}\b": "AGE-KEY",
     BESIDE: "ansible-vault",

@@ -46,6 +46,7 @@ CHANGING = {
     ("runai", "upgrade"): ("hosts.yml",),
 }
 LOOKING = {
+    ("cluster", "backup", "fetch"): (),
     ("cluster", "backup", "list"): (),
     ("cluster", "backup", "verify"): ("README.md",),
     ("cluster", "certificates", "show"): (),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,16 +70,14 @@ def fired(lab: LabSite, name: str) -> dict[str, Any]:
     return found
 
 
-def copied(words: list[str], file: Path) -> None:
-    """Run a command whose output goes to a file, as a shell does."""
-    with file.open("wb") as stream:
-        subprocess.run(
-            [sys.executable, "-m", "appliance", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            check=True,
-            timeout=300,
-        )
+def fetch(lab: LabSite) -> list[dict[str, Any]]:
+    """What became of the newest backup of a node."""
+    words = BACKUPS.words(
+        "appliance cluster backup fetch --site SITE", {"SITE": str(lab.directory)}
+    )
+    said = succeed(*words, "--output", "json").stdout
+    found: list[dict[str, Any]] = json.loads(said)["backups"]
+    return found
 
 
 def require_age(lab: LabSite) -> None:
@@ -109,28 +106,23 @@ def test_a_backup_of_the_timer_is_verified(installed_lab: LabSite, timed: Path) 
     last = record["last"]
     assert last["outcome"] == "done", last
     site = ("--site", str(installed_lab.directory))
+    (fetched,) = fetch(installed_lab)
+    assert (fetched["id"], fetched["outcome"]) == (last["id"], "fetched")
+    assert fetched["sha256"] == last["sha256"]
     file = timed / "place" / f"{last['id']}.backup"
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == last["sha256"]
+    before = file.stat().st_ino, file.stat().st_mtime_ns
+    assert [one["outcome"] for one in fetch(installed_lab)] == ["there"]
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == before
     values = {"SITE": str(installed_lab.directory), "cp1": installed_lab.node("cp1")}
-    page = (
-        "appliance node ssh cp1 --site SITE -- "
-        "'sudo cat /var/backups/appliance/NAME.backup' > NAME.backup"
-    )
-    read = f"sudo cat {PLACE}/{last['id']}.backup"
-    copied(BACKUPS.words(page, {**values, f"sudo cat {PLACE}/NAME.backup": read}), file)
-    beside = (
-        "appliance node ssh cp1 --site SITE -- "
-        "'sudo cat /var/backups/appliance/NAME.backup.json' > NAME.backup.json"
-    )
-    more = {f"sudo cat {PLACE}/NAME.backup.json": f"{read}.json"}
-    copied(BACKUPS.words(beside, {**values, **more}), file.with_name(f"{file.name}.json"))
     said = succeed("cluster", "backup", "verify", str(file), "--identity", str(timed / "my.key"),
                    *site)  # fmt: skip
     assert "etcd: restored on" in said.stdout
     assert "missing: this machine: site" in said.stdout
     words = BACKUPS.words("appliance cluster backup list --site SITE", values)
     listed = json.loads(succeed(*words, "--output", "json").stdout)
-    on_node = [one for one in listed["backups"] if one.get("node")]
-    assert [(one["id"], one["state"]) for one in on_node] == [(last["id"], "whole")]
+    states = [(one.get("node"), one["id"], one["state"]) for one in listed["backups"]]
+    assert states == [(None, last["id"], "whole"), (values["cp1"], last["id"], "whole")]
     look = "appliance node ssh cp1 --site SITE -- 'sudo ls -l /var/backups/appliance'"
     assert f"{last['id']}.backup" in succeed(*BACKUPS.words(look, values)).stdout
     assert "timer backup: last done" in succeed("status", *site).stdout

@@ -15,9 +15,9 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, Protocol
 
 from appliance.adapters.backup.places import FolderPlace, Place
 from appliance.adapters.backup.reader import read_beside
@@ -37,6 +37,21 @@ TELL_SECONDS: Final = 20.0
 SPARE_BYTES: Final = 64 << 20
 PREFIX: Final = "appliance-backup-"
 _ANOTHER: Final = "take another one: appliance cluster backup list"
+
+
+class Source(Protocol):
+    """Where a file is read from; a place for backups is one."""
+
+    @property
+    def told(self) -> str:
+        """It, as messages name it."""
+
+    def open(self, name: str, start: int = 0) -> AbstractContextManager[IO[bytes]]:
+        """A file as a stream, without so many bytes of its beginning.
+
+        Raises:
+            OSError: it cannot be read.
+        """
 
 
 @contextmanager
@@ -70,7 +85,7 @@ def at_hand(text: str, access: Callable[[], Access], tell: Tell) -> Iterator[Pat
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sidecar = offered(store.place, backup)
-        _require_room(folder, sidecar.size)
+        require_room(above, sidecar.size, "name another folder: TMPDIR=/DIR appliance ...")
         bring(store.place, sidecar, FolderPlace(folder), tell)
         yield folder / (backup + SUFFIX)
     finally:
@@ -96,12 +111,12 @@ def offered(source: Place, backup: str) -> Sidecar:
     return sidecar
 
 
-def bring(source: Place, sidecar: Sidecar, target: Place, tell: Tell) -> None:
+def bring(source: Source, sidecar: Sidecar, target: Place, tell: Tell) -> None:
     """Copy a backup; it gets its name in the target once it is whole, and the file beside it then.
 
     Args:
         source: where it is.
-        sidecar: what :func:`offered` said of it.
+        sidecar: what the source says of it.
         target: where it goes.
         tell: told how far it is.
 
@@ -109,6 +124,26 @@ def bring(source: Place, sidecar: Sidecar, target: Place, tell: Tell) -> None:
         Refused: the target has a file of that name.
         NotHealthy: what came is not what was written.
         NodeUnreachable, CommandFailed: the source does not answer, or the target took nothing.
+    """
+    bring_file(source, sidecar, target, tell)
+    bring_beside(sidecar, target)
+
+
+def bring_beside(sidecar: Sidecar, target: Place) -> None:
+    """Write the file beside a backup, which makes it one.
+
+    Raises:
+        Refused, CommandFailed: it was not written.
+    """
+    with target.new(sidecar.about.id + SIDECAR_SUFFIX) as sink:
+        sink.write(sidecar_text(sidecar).encode())
+
+
+def bring_file(source: Source, sidecar: Sidecar, target: Place, tell: Tell) -> None:
+    """Copy a backup without what lies beside it: no command takes it for one yet.
+
+    Raises:
+        as :func:`bring`.
     """
     name, digest = sidecar.about.id + SUFFIX, hashlib.sha256()
     tell(f"{name}: {sidecar.size} bytes from {source.told}")
@@ -122,11 +157,9 @@ def bring(source: Place, sidecar: Sidecar, target: Place, tell: Tell) -> None:
                 "damaged there, or was changed while it was read",
                 hint=f"run the same command again; if it fails again, {_ANOTHER}",
             )
-    with target.new(sidecar.about.id + SIDECAR_SUFFIX) as sink:
-        sink.write(sidecar_text(sidecar).encode())
 
 
-def pieces(source: Place, name: str, size: int, tell: Tell) -> Iterator[bytes]:
+def pieces(source: Source, name: str, size: int, tell: Tell) -> Iterator[bytes]:
     """So many bytes of a file; where the connection breaks, from there on again.
 
     Raises:
@@ -151,7 +184,7 @@ def pieces(source: Place, name: str, size: int, tell: Tell) -> Iterator[bytes]:
         raise _other(source, name, size, "fewer")
 
 
-def _from(source: Place, name: str, size: int, at: int) -> Iterator[bytes]:
+def _from(source: Source, name: str, size: int, at: int) -> Iterator[bytes]:
     with source.open(name, at) as stream:
         while piece := stream.read(min(PIECE, size - at + 1)):
             at += len(piece)
@@ -163,7 +196,7 @@ def _from(source: Place, name: str, size: int, at: int) -> Iterator[bytes]:
 class _Breaks:
     """How often the reading of a file broke off."""
 
-    def __init__(self, source: Place, name: str, size: int) -> None:
+    def __init__(self, source: Source, name: str, size: int) -> None:
         self._source, self._name, self._size = source, name, size
         self._all = self._idle = 0
 
@@ -203,7 +236,7 @@ def _is_break(error: Exception) -> bool:
     return isinstance(error, OSError) and not isinstance(error, FileNotFoundError | PermissionError)
 
 
-def _unreadable(source: Place, name: str, error: Exception) -> Exception:
+def _unreadable(source: Source, name: str, error: Exception) -> Exception:
     """An error of the place as one that is not taken for one of the target."""
     if isinstance(error, ApplianceError):
         return error
@@ -217,14 +250,14 @@ def _words(error: Exception) -> str:
     return "".join(one for one in text if one.isprintable())[:200] or "the connection broke off"
 
 
-def _other(source: Place, name: str, size: int, which: str) -> NotHealthy:
+def _other(source: Source, name: str, size: int, which: str) -> NotHealthy:
     return NotHealthy(
         f"{source.told}/{name}: {which} bytes came than the {size} that were written",
         hint=_ANOTHER,
     )
 
 
-def _broken(source: Place, name: str, at: int, size: int, error: Exception) -> NodeUnreachable:
+def _broken(source: Source, name: str, at: int, size: int, error: Exception) -> NodeUnreachable:
     return NodeUnreachable(
         f"{source.told}/{name}: it broke off again and again, {at} of {size} bytes came: "
         f"{_words(error)}",
@@ -232,14 +265,23 @@ def _broken(source: Place, name: str, at: int, size: int, error: Exception) -> N
     )
 
 
-def _require_room(folder: Path, size: int) -> None:
+def require_room(folder: Path, size: int, otherwise: str) -> None:
+    """Require room for a backup in a folder of this machine.
+
+    Args:
+        folder: where it goes.
+        size: in bytes.
+        otherwise: what to do where there is none to be had.
+
+    Raises:
+        Refused: its disk has too little.
+    """
     free = shutil.disk_usage(folder).free
     if free < size + SPARE_BYTES:
         raise Refused(
-            f"{folder.parent} has {free >> 20} MiB free, and the backup needs "
-            f"{(size + SPARE_BYTES) >> 20} MiB there for as long as the command runs",
-            hint=f"see what fills it: df -h {shlex.quote(str(folder.parent))}; or name another "
-            "folder: TMPDIR=/DIR appliance ...",
+            f"{folder} has {free >> 20} MiB free, and the backup needs "
+            f"{(size + SPARE_BYTES) >> 20} MiB there: nothing was copied",
+            hint=f"see what fills it: df -h {shlex.quote(str(folder))}; or {otherwise}",
         )
 
 

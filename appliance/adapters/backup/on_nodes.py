@@ -1,23 +1,34 @@
-"""Backups that a timer made on control-plane nodes: which there are. Changes nothing."""
+"""Backups that a timer made on control-plane nodes: which there are, and their content.
+
+Only root reads them there. Changes nothing.
+"""
 
 from __future__ import annotations
 
+import io
 import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.backup.holdings import Held, holdings
+from appliance.model.backup.names import SUFFIX, is_backup_id
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.site.settings import Node, Site
+    from appliance.model.site.settings import Node
 
 FOLDER: Final = "/var/backups/appliance"
 _MOST: Final = 500
 _MOST_BESIDE: Final = 1 << 18
 _SECONDS: Final = 30
+SILENCE_SECONDS: Final = 60.0
+# For a whole file; beside that, its bytes need a pace.
+FILE_SECONDS: Final = 6 * 3600.0
+BEGIN_SECONDS: Final = 60.0
 # Sizes first; then what lies beside a backup, each in one line. A link is none.
 _SCRIPT: Final = f"""
 cd {FOLDER} 2>/dev/null || exit 0
@@ -41,10 +52,10 @@ class OnNode:
     fault: str = ""
 
 
-def on_nodes(site: Site, nodes: SshNodes) -> tuple[OnNode, ...]:
-    """Ask every control-plane node; what it says is judged like storage of others."""
-    with ThreadPoolExecutor(len(site.control_plane)) as pool:
-        return tuple(pool.map(lambda node: _asked(node, nodes), site.control_plane))
+def on_nodes(asked: Sequence[Node], nodes: SshNodes) -> tuple[OnNode, ...]:
+    """Ask nodes of the control plane; what one says is judged like storage of others."""
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return tuple(pool.map(lambda node: _asked(node, nodes), asked))
 
 
 def _asked(node: Node, nodes: SshNodes) -> OnNode:
@@ -71,3 +82,66 @@ def read_listing(text: str) -> tuple[Held, ...]:
         elif first.isascii() and first.isdigit() and len(first) < 20:
             sizes[rest] = int(first)
     return holdings(sizes, beside)
+
+
+class NodeFolder:
+    """The folder of backups on one node.
+
+    Args:
+        node: where.
+        nodes: SSH to it.
+    """
+
+    def __init__(self, node: Node, nodes: SshNodes) -> None:
+        self._node = node
+        self._nodes = nodes
+
+    @property
+    def told(self) -> str:
+        """The node and the folder."""
+        return f"{self._node.name}:{FOLDER}"
+
+    @contextmanager
+    def open(self, name: str, start: int = 0) -> Iterator[IO[bytes]]:
+        """A backup as a stream; a link is none, and what is gone has no bytes.
+
+        Raises:
+            OSError: the connection broke, or the node was silent or too slow.
+            NodeUnreachable: it does not answer, or no honest node would answer like that.
+        """
+        if name == name.removesuffix(SUFFIX) or not is_backup_id(name.removesuffix(SUFFIX)):
+            raise FileNotFoundError("no name of a backup")
+        script = (
+            f"cd {FOLDER} && [ -f {name} ] && [ ! -L {name} ] || exit 0; "
+            f"exec tail -c +{start + 1} {name}"
+        )
+        how = {"silence": SILENCE_SECONDS, "seconds": FILE_SECONDS, "work": BEGIN_SECONDS}
+        with self._nodes.stream_as_root(self._node, script, (), **how) as pieces:
+            yield cast("IO[bytes]", _Stream(pieces))
+
+
+class _Stream(io.RawIOBase):
+    """What a node sends, as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes at most; empty at the end."""
+        while not self._rest:
+            try:
+                self._rest = memoryview(next(self._pieces))
+            except StopIteration:
+                return b""
+            except NodeUnreachable as error:
+                if error.deceives:
+                    raise
+                # The same may work in a moment.
+                raise OSError(error.message) from error
+        wanted = len(self._rest) if size < 0 else size
+        piece, self._rest = bytes(self._rest[:wanted]), self._rest[wanted:]
+        return piece

@@ -106,6 +106,11 @@ class FolderPlace:
         self._folder = folder
 
     @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self._folder
+
+    @property
     def told(self) -> str:
         """The folder."""
         return str(self._folder)

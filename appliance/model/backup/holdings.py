@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from appliance.model.backup.names import (
@@ -14,8 +15,10 @@ from appliance.model.backup.names import (
     REMOVING_SUFFIX,
     SIDECAR_SUFFIX,
     SUFFIX,
+    backup_id,
     id_moment,
     is_backup_id,
+    plain_words,
 )
 from appliance.model.backup.record import Sidecar, read_sidecar
 from appliance.model.documents.strict_json import Unreadable
@@ -46,6 +49,27 @@ class Held:
     def moment(self) -> float:
         """When it was begun, in seconds since 1970."""
         return id_moment(self.id) or 0.0
+
+    @property
+    def created(self) -> str:
+        """The same to the minute, in UTC, for people."""
+        return datetime.fromtimestamp(self.moment, UTC).strftime("%Y-%m-%d %H:%M")
+
+    @property
+    def keys(self) -> int:
+        """How many public keys it is encrypted to; 0 where that is not known."""
+        return len(self.sidecar.about.recipients) if self.sidecar else 0
+
+
+def unfit(one: Held, site: str) -> str:
+    """Why a backup is not to be used as one of this site, in words; empty: it is whole and ours."""
+    if one.state != "whole" or one.sidecar is None:
+        return one.why or one.state
+    if one.sidecar.about.site != site:
+        return f"it is of another site: {plain_words(one.sidecar.about.site, 100)}"
+    if one.id != backup_id(site, one.moment):
+        return "its name is not one of this site's"
+    return ""
 
 
 def sidecar_names(sizes: Mapping[str, int]) -> tuple[str, ...]:

@@ -58,5 +58,5 @@ class Nodes:
 
 
 def test_a_node_that_does_not_answer_is_named() -> None:
-    found = on_nodes.on_nodes(samples.site(1), Nodes())  # type: ignore[arg-type]
+    found = on_nodes.on_nodes(samples.site(1).control_plane, Nodes())  # type: ignore[arg-type]
     assert found == (OnNode("cp1", (), "cp1: no answer within 30 s"),)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +173,8 @@ def list_command(app: Application, to: str | None, site: Path, output: str) -> N
     """List the backups of a place, the oldest first. Needs no key.
 
     Tells whole ones from those that were interrupted or damaged, by the file beside each. Where
-    backup: schedule is in site.yml, those on control-plane nodes are listed, too.
+    backup: schedule is in site.yml, those on control-plane nodes are listed, too; backup fetch
+    copies them.
 
     Example: appliance cluster backup list --to /mnt/backups
     """
@@ -188,13 +188,14 @@ def list_command(app: Application, to: str | None, site: Path, output: str) -> N
     rows = [("", one) for one in found]
     rows += [(place.node, one) for place in there for one in place.held]
     print_table(
-        ("backup", "site", "created", "MB", "state"),
+        ("backup", "site", "created", "MB", "keys", "state"),
         [
             (
                 one.id,
                 _of(one, "site"),
-                _created(one),
+                one.created,
                 f"{one.size / 1e6:.1f}",
+                str(one.keys or ""),
                 f"on {node}: {_state(one)}" if node else _state(one),
             )
             for node, one in rows
@@ -210,7 +211,7 @@ def _on_nodes(app: Application, own: Site, site: Path) -> Sequence[OnNode]:
     from appliance.adapters.backup.on_nodes import on_nodes
 
     connected = app.connect(site)
-    found = on_nodes(connected.site, connected.nodes)
+    found = on_nodes(connected.site.control_plane, connected.nodes)
     show_warnings([f"not listed: {place.fault}" for place in found if place.fault])
     return found
 
@@ -247,10 +248,6 @@ def _state(one: Held) -> str:
     return f"{one.state}{told}" + (f": {one.why}" if one.why else "")
 
 
-def _created(one: Held) -> str:
-    return datetime.fromtimestamp(one.moment, UTC).strftime("%Y-%m-%d %H:%M")
-
-
 def _of(one: Held, what: str) -> str:
     return str(getattr(one.sidecar.about, what)) if one.sidecar else ""
 
@@ -272,5 +269,6 @@ def _about(about: About) -> dict[str, Any]:
         "created": about.created,
         "release": about.release,
         "kinds": list(about.kinds),
+        "recipients": len(about.recipients),
         "missing": missing,
     }
