@@ -116,8 +116,14 @@ class NodeFolder:
             f"exec tail -c +{start + 1} {name}"
         )
         how = {"silence": SILENCE_SECONDS, "seconds": FILE_SECONDS, "work": BEGIN_SECONDS}
-        with self._nodes.stream_as_root(self._node, script, (), **how) as pieces:
-            yield cast("IO[bytes]", _Stream(pieces))
+        try:
+            with self._nodes.stream_as_root(self._node, script, (), **how) as pieces:
+                yield cast("IO[bytes]", _Stream(pieces))
+        except NodeUnreachable as error:
+            if error.deceives or not error.logged_in:
+                raise
+            # The same may work in a moment.
+            raise OSError(error.message) from error
 
 
 class _Stream(io.RawIOBase):
@@ -133,15 +139,10 @@ class _Stream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """So many bytes at most; empty at the end."""
         while not self._rest:
-            try:
-                self._rest = memoryview(next(self._pieces))
-            except StopIteration:
+            piece = next(self._pieces, None)
+            if piece is None:
                 return b""
-            except NodeUnreachable as error:
-                if error.deceives:
-                    raise
-                # The same may work in a moment.
-                raise OSError(error.message) from error
+            self._rest = memoryview(piece)
         wanted = len(self._rest) if size < 0 else size
-        piece, self._rest = bytes(self._rest[:wanted]), self._rest[wanted:]
-        return piece
+        found, self._rest = bytes(self._rest[:wanted]), self._rest[wanted:]
+        return found

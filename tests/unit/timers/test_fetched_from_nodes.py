@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+import paramiko
 import pytest
 
 from appliance.adapters.backup import fetching
@@ -17,6 +18,7 @@ from appliance.adapters.backup.on_nodes import NodeFolder, on_nodes
 from appliance.adapters.backup.opened import BackupFile
 from appliance.adapters.backup.places import FolderPlace, Place
 from appliance.adapters.backup.store import BackupStore
+from appliance.adapters.backup.targets import Access, place_at
 from appliance.adapters.backup.writer import new_backup
 from appliance.errors import NodeUnreachable, NotHealthy, Refused
 from appliance.model.backup.names import SIDECAR_SUFFIX, SUFFIX
@@ -25,6 +27,7 @@ from appliance.workflows.cluster.restore import RestoreRequest, RestoreSources, 
 from tests import samples
 from tests.fakes import run as new_run
 from tests.sessions import fake_session
+from tests.sftp_server import sftp_server
 from tests.unit.backup.samples import CONTENT, MOMENT, finish, key
 from tests.unit.restore.rack import FakeRestoring, LostRack
 from tests.unit.timers.node_folders import FolderNodes
@@ -266,6 +269,27 @@ def test_a_place_that_loses_what_it_took_has_no_backup(
     assert "its sha256 is not the one" in done.error.message
     assert content(place.folder) == {}
     assert [one.outcome for one in brought(nodes, place)] == ["fetched"]
+
+
+def test_one_is_copied_to_an_ssh_server_and_a_killed_copy_there_is_ended(
+    nodes: FolderNodes, tmp_path: Path
+) -> None:
+    (tmp_path / "root/backups").mkdir(parents=True)
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "id"))
+    with sftp_server(tmp_path / "root") as server:
+        (tmp_path / "known_hosts").write_text(server.known)
+        access = Access(tmp_path / "known_hosts", str(tmp_path / "id"), lambda _name: None)
+        target = place_at(server.target("backups"), access)
+        (server.root / "backups" / f"{NEW}{SUFFIX}.partial").write_bytes(b"half")
+        assert [one.outcome for one in brought(nodes, target)] == ["fetched"]
+        assert [one.outcome for one in brought(nodes, target)] == ["there"]
+        there = content(server.root / "backups")
+        assert sorted(there) == [NEW + SUFFIX, NEW + SIDECAR_SUFFIX]
+        assert there[NEW + SUFFIX] == (nodes.folders["cp1"] / (NEW + SUFFIX)).read_bytes()
+        server.faults.flips = True
+        (done,) = [one for one in brought(nodes, target, 2) if one.of.held.id == OLD]
+        assert isinstance(done.error, NotHealthy)
+    assert sorted(content(server.root / "backups")) == [NEW + SUFFIX, NEW + SIDECAR_SUFFIX]
 
 
 class _Restoring(FakeRestoring):
