@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.contract import tree
 from tests.contract.tree import Role, Task
@@ -328,3 +330,33 @@ def test_a_role_has_a_scenario_or_the_folders_page_says_why_not() -> None:
     said = tree.read(Path("roles/README.md")).partition("Roles without a scenario")[2]
     without = set(re.findall(r"(?m)^- `(\w+)`", said))
     assert {role.name for role in tree.roles()} - tested == without
+
+
+def test_an_entry_of_a_role_is_in_a_scenario_or_the_folders_page_says_why_not() -> None:
+    """Of roles that have a scenario; what ``main`` imports is run with it."""
+    missing = set()
+    for role in tree.roles():
+        folders = [*tree.ROOT.glob(f"molecule/{role.name}_*"), tree.ROOT / "molecule/shared"]
+        run = [task for folder in folders for path in folder.glob("*.yml") for task in _tasks(path)]
+        main = tree.read(role.folder / "tasks/main.yml")
+        for entry in role.specs.keys() - {"main"} if len(folders) > 1 else set():
+            named = any(
+                task.get("name") == role.name and task.get("tasks_from") == entry for task in run
+            )
+            if not named and f"_tasks: {entry}.yml" not in main:
+                missing.add((role.name, entry))
+    said = tree.read(Path("roles/README.md")).partition("Entries without one")[2]
+    assert missing == set(re.findall(r"`(\w+)/(\w+)`", said.partition("\n\n")[0]))
+
+
+def _tasks(path: Path) -> list[dict[str, Any]]:
+    """What each ``include_role`` or ``import_role`` of a playbook is given."""
+    return [one for one in _inside(yaml.safe_load(path.read_text())) if "tasks_from" in one]
+
+
+def _inside(item: object) -> Iterator[dict[str, Any]]:
+    if isinstance(item, dict):
+        yield item
+        item = list(item.values())
+    for value in item if isinstance(item, list) else ():
+        yield from _inside(value)
