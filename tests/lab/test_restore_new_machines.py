@@ -91,7 +91,13 @@ class Burnt:
             f"appliance cluster restore {FILE} --identity rack7.key --new-machines "
             "--accept-host-keys --bundle /media/bundle"
         )
-        return [*PAGE.words(page, self.values()), "--site", str(self.again), "--yes"]
+        words = [*PAGE.words(page, self.values()), "--site", str(self.again), "--yes"]
+        for short in ("cp1", "w1"):
+            listed = "for one in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $one; done"
+            # As their consoles show them.
+            for key in re.findall(r"SHA256:\S+", self.lab.shell(short, listed)):
+                words += ["--expect-host-key", key]
+        return words
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,8 @@ def bring_back(
     rack: NewRack, manifest: Manifest | None = None, *, answer: bool = True, dry_run: bool = False
 ) -> NewMachinesResult:
     request = RestoreRequest(rack.site, run("cluster restore"), dry_run=dry_run)
-    ports = NewMachinesSources(rack, FakeFile(manifest or backed_up(rack.masters)), rack)
+    file = FakeFile(manifest or backed_up(rack.masters))
+    ports = NewMachinesSources(rack, file, rack, ("host key of cp1: ssh-ed25519 SHA256:a",))
     return restore_new_machines(request, ports, lambda _plan: answer)
 
 
@@ -69,6 +70,7 @@ def test_the_acts_in_their_order(masters: int) -> None:
     ]
     assert [one.outcome for one in rack.journal.records] == ["verified"] * 4
     assert "2026-03-01T02:00:00+00:00" in rack.journal.records[0].why[0]
+    assert rack.journal.records[0].why[-1] == "host key of cp1: ssh-ed25519 SHA256:a"
     assert found.compared is not None
     assert found.compared.same == ("configmaps", "secrets")
     assert [one.place for one in found.volumes] == ["198.18.7.11:/srv/nfs/data"]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from appliance.cli.commands.cluster.restore_view import restore_as_json
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.hints import say, say_hint
@@ -38,6 +40,7 @@ class NewMachinesOptions:
         file: the backup: a path, or the address of a file elsewhere.
         identity: the key that opens it.
         site: the directory, which may not be there yet.
+        expected_keys: fingerprints of host keys that were compared.
     """
 
     file: str
@@ -45,9 +48,20 @@ class NewMachinesOptions:
     site: Path
     bundle: Path | None = None
     accept_host_keys: bool = False
+    expected_keys: tuple[str, ...] = ()
     dry_run: bool = False
     yes: bool = False
     as_json: bool = False
+
+
+def expected_keys(options: NewMachinesOptions) -> frozenset[str] | None:
+    """The only fingerprints that are accepted; None: a person compares what is shown.
+
+    With --yes nobody compares, and the keys of the site's CAs go to these machines.
+    """
+    if options.expected_keys or (options.yes and not options.dry_run):
+        return frozenset(options.expected_keys)
+    return None
 
 
 def restore_onto_new_machines(app: Application, options: NewMachinesOptions) -> None:
@@ -62,6 +76,8 @@ def restore_onto_new_machines(app: Application, options: NewMachinesOptions) -> 
     from appliance.adapters.backup.site_copy import is_vacant
     from appliance.cli.wired.backups import opened_backup
 
+    if options.expected_keys and not options.accept_host_keys:
+        raise click.UsageError("--expect-host-key belongs to --accept-host-keys")
     if is_vacant(options.site):
         _write_site(BackupFile(_here(options.file), options.identity), options)
         return
@@ -183,9 +199,11 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
         return app.connect(options.site, options.bundle, reads_vendor_bundle=True, new_cluster=True)
 
     first = connect()
+    accepted: dict[str, str] = {}
     if options.accept_host_keys:
         trust = first.nodes.trust if options.dry_run else None
-        accept(first.site, assume_yes=options.yes, trust=trust)
+        expected = expected_keys(options)
+        accepted = accept(first.site, assume_yes=options.yes, trust=trust, expected=expected)
 
     def new_run() -> Run:
         return first.run(COMMAND)
@@ -198,6 +216,7 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
             SshNewMachines(first.nodes, first.site.settings.ssh.python),
             backup,
             NewMachineStages(again, display, backup, new_run),
+            tuple(f"host key of {name}: {key}" for name, key in accepted.items()),
         )
         done = restore_new_machines(
             request, ports, first.opened(lambda plan: _confirm(first, plan, options))

@@ -75,6 +75,14 @@ if TYPE_CHECKING:
     help="With --new-machines: show the host keys of the new machines, and save them after you "
     "confirm.",
 )
+@click.option(
+    "--expect-host-key",
+    "expected_keys",
+    multiple=True,
+    metavar="FINGERPRINT",
+    help="With --accept-host-keys: the fingerprint (SHA256:...) that a machine's console shows; "
+    "others are refused. --yes needs one for each. Repeatable.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -89,6 +97,7 @@ def restore(
     only: str | None,
     site: Path,
     bundle: Path | None,
+    expected_keys: tuple[str, ...],
     output: str,
     *,
     new_machines: bool,
@@ -142,14 +151,15 @@ def restore(
                 site,
                 bundle,
                 accept_host_keys=accept_host_keys,
+                expected_keys=expected_keys,
                 dry_run=dry_run,
                 yes=yes,
                 as_json=output == "json",
             ),
         )
         return
-    if bundle is not None or accept_host_keys:
-        raise click.UsageError("--bundle and --accept-host-keys belong to --new-machines")
+    if bundle is not None or accept_host_keys or expected_keys:
+        raise click.UsageError("--bundle and options of host keys belong to --new-machines")
     if only is not None:
         if opened is None or without:
             raise click.UsageError(f"--only {only} takes FILE and --identity KEY, no --without")

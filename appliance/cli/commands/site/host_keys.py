@@ -24,7 +24,8 @@ def accept(
     assume_yes: bool,
     trust: Trust | None = None,
     only: Collection[str] | None = None,
-) -> None:
+    expected: Collection[str] | None = None,
+) -> dict[str, str]:
     """Fetch the host key of each unknown node, show the fingerprints, save them once confirmed.
 
     Args:
@@ -32,14 +33,20 @@ def accept(
         assume_yes: save without asking.
         trust: for a dry run: trusts the keys for this run; known_hosts stays unchanged.
         only: names of the nodes to ask; None for all.
+        expected: fingerprints that were compared, ``SHA256:`` and base64; a key with another one
+            is refused. None: what is confirmed counts.
+
+    Returns:
+        The node's name -> type and fingerprint, of each key that was accepted.
 
     Raises:
         NodeUnreachable: a node that is not just a worker does not answer.
-        Refused: the keys were not confirmed, or a dry run needs an unknown jump host.
+        Refused: the keys were not confirmed, or not expected, or a dry run needs an unknown jump
+            host.
         ConfigError: known_hosts cannot be read.
     """
     from appliance.adapters.ssh.trust.host_keys import host_keys, jump_host_key
-    from appliance.adapters.ssh.trust.known_hosts import missing
+    from appliance.adapters.ssh.trust.known_hosts import fingerprint, missing
     from appliance.model.site.ssh import jump_address
 
     jump = jump_address(site)
@@ -53,7 +60,7 @@ def accept(
                 "saves no key: no node can be reached",
                 hint="compare the key, and save it with the same command without --dry-run",
             )
-        keep(site, addresses, keys, assume_yes=assume_yes)
+        keep(site, addresses, keys, assume_yes=assume_yes, expected=expected)
     port = site.settings.ssh.port
     nodes = [node for node in site.nodes if only is None or node.name in only]
     absent = missing(site.known_hosts, [node.ip for node in nodes], port)
@@ -62,7 +69,9 @@ def accept(
         shown = _without_silent_workers(site, host_keys(site, unknown))
         if shown:
             addresses = {name: unknown[name] for name in shown}
-            keep(site, addresses, shown, assume_yes=assume_yes, trust=trust)
+            keep(site, addresses, shown, assume_yes=assume_yes, trust=trust, expected=expected)
+            return {name: fingerprint(key) for name, key in shown.items()}
+    return {}
 
 
 def _without_silent_workers(site: Site, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,18 +91,21 @@ def keep(
     *,
     assume_yes: bool,
     trust: Trust | None = None,
+    expected: Collection[str] | None = None,
 ) -> None:
     """Show keys, ask for confirmation, and save them; a dry run only trusts them.
 
     Raises:
         NodeUnreachable: one of the keys is a sentence that says why there is none.
-        Refused: the keys were not confirmed.
+        Refused: the keys were not confirmed, or not expected.
     """
     from appliance.adapters.ssh.trust.known_hosts import append
 
     _require_keys(keys)
     tell(about_site(site))
     _show(addresses, keys)
+    if expected is not None:
+        _require_expected(keys, expected)
     if not assume_yes:
         if not sys.stdin.isatty():
             raise Refused(
@@ -122,6 +134,17 @@ def _require_keys(keys: Mapping[str, Any]) -> None:
             silent[0],
             hint="check that it is powered on, cabled and on this network",
             details=silent[1:],
+        )
+
+
+def _require_expected(keys: Mapping[str, Any], expected: Collection[str]) -> None:
+    strange = [name for name, key in keys.items() if key.fingerprint not in expected]
+    if strange:
+        raise Refused(
+            f"{', '.join(strange)}: nobody said that this host key was compared; secrets of the "
+            "site go to these machines, so nothing was changed",
+            hint="compare with their consoles: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub; "
+            "then add --expect-host-key SHA256:... for each, or leave --yes out",
         )
 
 

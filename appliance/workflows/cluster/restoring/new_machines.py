@@ -110,11 +110,13 @@ class NewMachinesSources:
         machines: all members of the site.
         backup: the one that is restored.
         stages: the commands of which it is made.
+        host_keys: a sentence for each host key that was accepted for it, for the journal.
     """
 
     machines: NewMachines
     backup: OpenedBackup
     stages: Stages
+    host_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ class _Run:
             shown = replace(self._plan, recovery=""), replace(now, recovery="")
             require_as_shown(*shown, "the machines have changed since this was shown")
             recorder = Recorder(run, session)
-            with recorder.run_step(CLAIMED, self._plan.members, self._why):
+            why = (*self._why, *self._ports.host_keys)
+            with recorder.run_step(CLAIMED, self._plan.members, why):
                 self._ports.machines.act(self._members, self._plan.key, CLAIM)
 
     def _make(self) -> None:
