@@ -62,6 +62,11 @@ RESTORE: Final = Evidence(
     "tests/unit/restore/test_acts_on_a_node.py::"
     "test_a_folder_with_something_else_in_it_is_not_emptied",
 )
+VOLUME: Final = Evidence(
+    "in the export: a folder half made by a restore that its record names; a volume is renamed",
+    f"{_MODULES}/test_volume_course.py::"
+    "test_what_an_abandoned_restore_left_goes_before_the_next_one",
+)
 SITE_COPY: Final = Evidence(
     "a folder of fixed name with our mark, of this user, with nothing else in it",
     "tests/unit/restore/test_site_from_backup.py::"

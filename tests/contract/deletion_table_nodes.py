@@ -10,13 +10,25 @@ from tests.contract.deletion_evidence import (
     ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BROUGHT, CLAIMED, CONTAINER, CREDENTIALS, DIGEST, EMPTIED,
     GATHERED, HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT, NEEDLESS_IMAGE, NGINX,
     NODE_AND_TOKEN, NODE_BACKUP, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY, PROOF, PROVEN,
-    READ_ONLY, RESTORE, ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TIMER, TRIAL, UNUSED_DOCKER,
-    UPGRADED, WORDS, WRITE, Places,
+    READ_ONLY, RESTORE, ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TIMER, TRIAL, UNFINISHED,
+    UNUSED_DOCKER, UPGRADED, VOLUME, WORDS, WRITE, Places,
 )
 # fmt: on
 # isort: on
 
 ON_NODES: Final[Places] = {
+    "playbooks/module_utils/appliance_volume_extract.py": {
+        "_file: ftruncate": UNFINISHED,
+        "_give: fchmod": UNFINISHED,
+        "_give: fchown": UNFINISHED,
+        "_make: chmod": UNFINISHED,
+        "_make: chown": UNFINISHED,
+    },
+    "playbooks/module_utils/appliance_volume_restore.py": {
+        "Course._rename: rename": VOLUME,
+        "Course._take_away: rmtree": VOLUME,
+        "Course.load: rename": VOLUME,
+    },
     "playbooks/module_utils/appliance_backup_folder.py": {
         "take_away: rmdir": (GATHERED, 2),
         "take_away: rmtree": GATHERED,

@@ -43,6 +43,7 @@ RECORDS = {
     "appliance/workflows/cluster/backups/freshness.py": "how old the newest backup is",
     "appliance/workflows/cluster/restore.py": "how old a backup is, and the name of a restore",
     "appliance/workflows/cluster/restoring/database.py": "how old a backup is",
+    "appliance/workflows/cluster/restoring/volumes.py": "how old a backup is; names that say when",
     "appliance/workflows/cluster/restoring/new_machines.py": "how old a backup is",
     "playbooks/module_utils/appliance_new_machine.py": "when a machine was claimed, in its mark",
     "appliance/workflows/cluster/upgrading/run.py": "since when an upgrade is under way",

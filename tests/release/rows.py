@@ -172,6 +172,7 @@ ROWS = (
         "storage, access, node roles and Run:ai: kills, and refusals before a change",
         "tests/lab/test_storage.py",
         "tests/lab/test_provisioner.py",
+        "tests/lab/test_volumes_backed_up.py",
         "tests/lab/test_runai_refusals.py",
         "tests/lab/test_access.py",
         "tests/lab/test_node_roles.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,16 @@ def store_at(text: str, access: Access) -> BackupStore:
         Refused: it names none, or the folder is not there.
     """
     return BackupStore(place_at(text, access))
+
+
+def free_bytes_at(text: str) -> int | None:
+    """How much a folder of this machine has free; None: the place does not say."""
+    if is_remote(text):
+        return None
+    try:
+        return shutil.disk_usage(text).free
+    except OSError:
+        return None
 
 
 def is_remote(text: str) -> bool:

@@ -8,6 +8,7 @@ from appliance.adapters.kubernetes.connection.client import ApiRefused, ApiSilen
 from appliance.errors import ClusterError
 from appliance.model.backup.names import plain_words
 from appliance.model.backup.not_carried import VolumeData
+from appliance.model.backup.volumes.record import Claim, User
 from appliance.model.components.runai.upgrade.record import ClaimedVolume
 
 if TYPE_CHECKING:
@@ -44,6 +45,69 @@ def read_volumes(api: ApiConnection) -> tuple[VolumeData, ...]:
     """
     items = _volumes(api, "the volumes")
     return tuple(sorted({VolumeData(_claim(item), plain_words(_place(item))) for item in items}))
+
+
+def read_claims(api: ApiConnection) -> tuple[Claim, ...]:
+    """Every claim that is bound to a volume, by name, and the pods that have it.
+
+    Raises:
+        NodeUnreachable: no API server answers.
+        ClusterError: the API refused.
+    """
+    from kubernetes.client import CoreV1Api
+
+    found = {claim: item for item in _volumes(api, "the volumes") if (claim := _claim(item))}
+    with api.any_client() as client:
+        try:
+            pods = call(CoreV1Api(client).list_pod_for_all_namespaces).items
+        except (ApiRefused, ApiSilent) as error:
+            raise ClusterError(
+                f"the pods could not be read: {error}", hint="see what is wrong: appliance status"
+            ) from error
+    users: dict[str, list[User]] = {}
+    for pod in pods:
+        for name in _claims_of(pod):
+            users.setdefault(name, []).append(_user(pod))
+    return tuple(
+        Claim(
+            claim,
+            str(item.spec.claim_ref.uid or ""),
+            str(item.metadata.name),
+            str(item.spec.nfs.server) if item.spec.nfs else "",
+            str(item.spec.nfs.path) if item.spec.nfs else plain_words(_place(item)),
+            tuple(sorted(users.get(claim, ()))),
+        )
+        for claim, item in sorted(found.items())
+        if item.status.phase == "Bound"
+    )
+
+
+def _claims_of(pod: Any) -> set[str]:
+    """The claims that a pod has; one that ended has none."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return set()
+    namespace, own = pod.metadata.namespace, pod.metadata.name
+    found = set()
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            found.add(f"{namespace}/{volume.persistent_volume_claim.claim_name}")
+        elif volume.ephemeral is not None:
+            found.add(f"{namespace}/{own}-{volume.name}")
+    return found
+
+
+def _user(pod: Any) -> User:
+    """A pod, and what a person scales to stop it."""
+    name = plain_words(str(pod.metadata.name), 253)
+    owner = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    if owner is None:
+        return User(name, f"pod/{name}")
+    kind, owned = str(owner.kind).lower(), str(owner.name)
+    # A ReplicaSet of a Deployment has its name, and this label's value after it.
+    mark = (pod.metadata.labels or {}).get("pod-template-hash", "")
+    if kind == "replicaset" and mark and owned.endswith(f"-{mark}"):
+        kind, owned = "deployment", owned.removesuffix(f"-{mark}")
+    return User(name, plain_words(f"{kind}/{owned}", 300))
 
 
 def _volumes(api: ApiConnection, what: str) -> list[Any]:

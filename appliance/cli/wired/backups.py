@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from appliance.cli.screen.render import show_warnings
 from appliance.errors import ConfigError, NotHealthy, PreflightFailed
 from appliance.model.backup.names import COUNTS, SNAPSHOT, SUFFIX
+from appliance.model.backup.volumes.record import MOST_RECORD_BYTES, is_record, read_record
 from appliance.model.documents.strict_json import Unreadable, read_json
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from appliance.adapters.backup.targets import Access
     from appliance.cli.site_session import SiteSession
     from appliance.model.backup.record import Manifest, Part, Sidecar
+    from appliance.model.backup.volumes.record import VolumeRecord
     from appliance.model.site.recovery.backup_settings import Backup
     from appliance.model.site.settings import Site
     from appliance.model.state.journal import Run
@@ -223,6 +225,7 @@ class _Trial:
         self._name = name
         self._known = known
         self._rows: dict[str, dict[str, int]] = {}
+        self._volumes: dict[str, VolumeRecord] = {}
         self._told: list[str] = []
 
     def take(self, part: Part, content: IO[bytes]) -> None:
@@ -238,6 +241,10 @@ class _Trial:
             self._rows = _rows_of(content)
         elif part.name in self._rows:
             self._database(part, content)
+        elif is_record(part.name):
+            self._volume(part, content)
+        elif part.name in self._volumes:
+            self._archive(self._volumes[part.name], content)
 
     def told(self) -> tuple[str, ...]:
         """What was restored, in sentences."""
@@ -265,6 +272,20 @@ class _Trial:
         rows = self._rows[part.name]
         tables, count = self._sources.try_dump(node, content, part, rows)
         self._told.append(f"{part.name}: restored: {tables} tables, {count} rows")
+
+    def _volume(self, part: Part, content: IO[bytes]) -> None:
+        try:
+            found = read_record(content.read(MOST_RECORD_BYTES + 1), part.name)
+        except Unreadable as error:
+            raise NotHealthy(f"{part.name} cannot be read: {error}") from error
+        self._volumes[found.archive] = found
+
+    def _archive(self, record: VolumeRecord, content: IO[bytes]) -> None:
+        from appliance.adapters.backup.volumes.listing import check_archive
+
+        self._observer.note(f"reading the archive of {record.claim}")
+        check_archive(content, record)
+        self._told.append(f"{record.claim}: compared: {record.sentence()}")
 
 
 def _rows_of(content: IO[bytes]) -> dict[str, dict[str, int]]:

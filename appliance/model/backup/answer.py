@@ -13,6 +13,7 @@ from appliance.model.backup.names import (
     ETCD,
     RUNAI,
     SNAPSHOT,
+    VOLUMES,
     is_part_name,
     kind_of,
     plain_words,
@@ -23,7 +24,7 @@ from appliance.model.documents.typed_json import Line, typed
 
 MOST_LINE_BYTES: Final = 16 << 20
 # What breaks off is filled up to the size that was said: 1 TB of zeros takes an hour.
-MOST_BYTES: Final = {ETCD: 1 << 35, RUNAI: 1 << 38}
+MOST_BYTES: Final = {ETCD: 1 << 35, RUNAI: 1 << 38, VOLUMES: 1 << 43}
 MOST_OTHER_BYTES: Final = 1 << 30
 _MOST_PARTS: Final = 10_000
 

@@ -17,7 +17,7 @@ from appliance.model.backup.names import CONTROL_PLANE, RUNAI
 from appliance.model.backup.record import Sha256
 from appliance.model.backup.restore import UNKNOWN
 from appliance.model.backup.restore_identity import of_the_file
-from appliance.model.backup.restore_release import Begun, of_another_release
+from appliance.model.backup.restoring.restore_release import Begun, of_another_release
 from appliance.model.documents.typed_json import Line, typed
 from appliance.model.state.plan import Plan, Refusal
 

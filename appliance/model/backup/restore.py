@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SNAPSHOT
 from appliance.model.backup.restore_identity import CHECK, of_another_cluster, of_the_file
-from appliance.model.backup.restore_release import Begun, goes_on_to, of_another_release
 from appliance.model.backup.restore_view import NodeView
+from appliance.model.backup.restoring.restore_release import Begun, goes_on_to, of_another_release
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:

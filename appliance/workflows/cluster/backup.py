@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, Final
 from appliance.errors import ApplianceError, NotHealthy, StepNotVerified
 from appliance.model.backup.freshness import NEWEST, newest_of
 from appliance.model.backup.kept import noted_places
-from appliance.model.backup.names import backup_id, is_backup_id
+from appliance.model.backup.names import VOLUMES, backup_id, is_backup_id
 from appliance.model.backup.record import About, Manifest, Sidecar, sidecar_text
 from appliance.model.backup.retention import Keep, strangers, superseded
 from appliance.model.documents.strict_json import Unreadable, read_json
-from appliance.workflows.cluster.backups.gathering import asked_of, gather
+from appliance.workflows.cluster.backups.gathering import Asked, asked_of, gather
+from appliance.workflows.cluster.backups.volumes import (
+    VolumesAsked,
+    VolumeSources,
+    VolumesPlan,
+    plan_volumes,
+)
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 
@@ -51,6 +57,7 @@ class BackupRequest:
         recipients: public keys that open the backup.
         keep: which older ones stay.
         tool_version: of this product.
+        volumes: whose data is saved, too.
     """
 
     site: Site
@@ -59,6 +66,7 @@ class BackupRequest:
     keep: Keep
     tool_version: str
     dry_run: bool = False
+    volumes: VolumesAsked = field(default_factory=VolumesAsked)
 
 
 @dataclass(frozen=True)
@@ -87,17 +95,28 @@ class _Course:
 
 
 def create_backup(
-    request: BackupRequest, session: Session, confirm: Callable[[Sequence[str]], bool]
+    request: BackupRequest,
+    session: Session,
+    confirm: Callable[[Sequence[str]], bool],
+    sources: VolumeSources | None = None,
 ) -> BackupResult:
     """Make a backup, check it, and let superseded ones go.
 
+    Args:
+        request: what was asked for.
+        session: its ports.
+        confirm: asks whether what would be saved is what is wanted.
+        sources: of volumes, where some were asked for.
+
     Raises:
+        PreflightFailed: a volume that was asked for cannot be saved; nothing was changed.
         Refused: the operator did not confirm, or another command holds the site.
         ClusterError: there is no snapshot of etcd; there is no backup.
         CommandFailed: the place did not take it; older ones are untouched.
         StepNotVerified: what was written is not what the place holds.
     """
-    planned = _planned(request, session)
+    volumes = plan_volumes(request.site, request.volumes, sources)
+    planned = _planned(request, session, volumes)
     if request.dry_run:
         return BackupResult(planned)
     require_confirmed(confirm(planned))
@@ -107,7 +126,7 @@ def create_backup(
         names = [node.name for node in request.site.control_plane]
         with recorder.run_step(STEP, names, (f"to {session.backup_store.told}",)):
             _tidy(session)
-            sidecar = _write(request, session)
+            sidecar = _write(request, session, _more(volumes, sources))
         with recorder.run_step(KEPT, names, (_told(sidecar, session),)):
             _keep_word(session, sidecar)
             _retire(request, session, sidecar, course)
@@ -115,12 +134,21 @@ def create_backup(
     return BackupResult(planned, sidecar, tuple(course.removed), tuple(course.stayed), took)
 
 
-def _planned(request: BackupRequest, session: Session) -> tuple[str, ...]:
+def _more(volumes: VolumesPlan, sources: VolumeSources | None) -> tuple[Asked, ...]:
+    """Who is asked for volumes."""
+    if volumes.node is None or sources is None:
+        return ()
+    choice = volumes.choice
+    return (Asked(volumes.node, (VOLUMES,), lambda name: sources.of_volumes(choice, name)),)
+
+
+def _planned(request: BackupRequest, session: Session, volumes: VolumesPlan) -> tuple[str, ...]:
     site, keep = request.site, request.keep
     first, *_ = site.control_plane
     lines = [
         f"{first.name}: a snapshot of etcd, restored once there",
         *(f"{one.node.name}: {one.told}" for one in asked_of(site)),
+        *volumes.lines(),
         f"this machine: {site.directory}, journal, passports",
         f"to {session.backup_store.told}; public keys that open it: {len(request.recipients)}",
     ]
@@ -188,7 +216,7 @@ def _note(session: Session, note: dict[str, str]) -> None:
     session.documents.keep(UNFINISHED, json.dumps(note))
 
 
-def _write(request: BackupRequest, session: Session) -> Sidecar:
+def _write(request: BackupRequest, session: Session, more: Sequence[Asked]) -> Sidecar:
     site, store, moment = request.site, session.backup_store, session.clock.now()
     name = backup_id(site.name, moment)
     about = About(
@@ -204,7 +232,7 @@ def _write(request: BackupRequest, session: Session) -> Sidecar:
     _note(session, {"id": name, "to": store.told})
     try:
         with store.new(name, request.recipients, moment) as writer:
-            etcd = gather(site, name, session, writer)
+            etcd = gather(site, name, session, writer, more)
             versions = {"etcd": etcd.version, "appliance": request.tool_version}
             writer.finish(Manifest(about, f"{endpoint.name}:{endpoint.port}", (), etcd, versions))
             session.observer.note("checking what was written")

@@ -22,8 +22,8 @@ from appliance.model.backup.restore import (
     plan_restore,
     was_compared,
 )
-from appliance.model.backup.restore_release import Begun
 from appliance.model.backup.restoring.inventory import restore_inventory
+from appliance.model.backup.restoring.restore_release import Begun
 from appliance.model.plan.play import Play
 from appliance.model.plan.restored_without import ANNOTATION
 from appliance.model.plan.steps import CLUSTER_RESTORE

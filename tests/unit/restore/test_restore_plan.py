@@ -16,9 +16,9 @@ from appliance.model.backup.restore import (
     plan_restore,
     was_compared,
 )
-from appliance.model.backup.restore_release import Begun
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.backup.restoring.inventory import restore_inventory
+from appliance.model.backup.restoring.restore_release import Begun
 from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
 from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, view

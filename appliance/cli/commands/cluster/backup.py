@@ -59,13 +59,34 @@ to_option = click.option(
 
 @backup.command()
 @to_option
+@click.option(
+    "--volume",
+    "volume",
+    multiple=True,
+    metavar="NAMESPACE/CLAIM",
+    help="Save the data of this claim's volume, too. Repeatable.",
+)
+@click.option(
+    "--volumes",
+    "all_volumes",
+    is_flag=True,
+    help="Save the data of every claim on the NFS export that a node of the site serves.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
 @output_option
 @click.pass_obj
 def create(
-    app: Application, to: str | None, site: Path, output: str, *, dry_run: bool, yes: bool
+    app: Application,
+    to: str | None,
+    volume: tuple[str, ...],
+    site: Path,
+    output: str,
+    *,
+    all_volumes: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Save the whole appliance in one encrypted file.
 
@@ -74,6 +95,7 @@ def create(
       keys and certificates, the site's directory, the journal and passports
     - encrypted on this machine to the public keys of backup: recipients; no node can open it
     - what does not answer is named; without a snapshot of etcd there is no backup
+    - data of volumes only where asked, as a crash would leave it: pods go on writing
     - older ones go by backup: keep, once the new one was read again and is whole
 
     Nothing on the nodes changes. An interrupted run leaves no backup; run it again.
@@ -81,6 +103,7 @@ def create(
     Example: appliance cluster backup create --to /mnt/backups
     """
     from appliance import __version__
+    from appliance.cli.wired.volumes import volume_sources, volumes_asked
     from appliance.model.backup.retention import Keep
     from appliance.workflows.cluster.backup import COMMAND, BackupRequest, create_backup
 
@@ -88,15 +111,17 @@ def create(
     wanted = settings_of(connected.site)
     store, run = store_of(connected.site, to), connected.run(COMMAND)
     keep = Keep(wanted.keep.count, wanted.keep.days)
-    request = BackupRequest(
-        connected.site, run, wanted.recipients, keep, __version__, dry_run=dry_run
-    )
+    asked = volumes_asked(volume, to or wanted.to, everything=all_volumes)
+    who = (connected.site, run, wanted.recipients, keep, __version__)
+    request = BackupRequest(*who, dry_run=dry_run, volumes=asked)
+    volumes = volume_sources(connected) if volume or all_volumes else None
 
     def confirm(lines: Sequence[str]) -> bool:
         return confirmed(yes, about_site(connected.site), lambda: tell(lines))
 
     with progress(plain=output == "json") as display:
-        done = create_backup(request, backup_session(connected, store, display, run), confirm)
+        session = backup_session(connected, store, display, run)
+        done = create_backup(request, session, confirm, volumes)
     show_warnings([f"not removed: {one}" for one in done.stayed])
     if output == "json":
         made = None if done.sidecar is None else _plain(done.sidecar)

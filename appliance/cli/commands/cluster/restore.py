@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -55,8 +55,15 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--only",
-    type=Words(["database"]),
-    help="Of a living cluster: Run:ai's databases alone, from FILE.",
+    type=Words(["database", "volumes"]),
+    help="Of a living cluster, from FILE alone: Run:ai's databases, or the data of volumes.",
+)
+@click.option(
+    "--volume",
+    "volume",
+    multiple=True,
+    metavar="NAMESPACE/CLAIM",
+    help="With --only volumes: this one. Repeatable. Default: all that FILE has.",
 )
 @click.option(
     "--new-machines",
@@ -95,6 +102,7 @@ def restore(
     survivor: str | None,
     without: tuple[str, ...],
     only: str | None,
+    volume: tuple[str, ...],
     site: Path,
     bundle: Path | None,
     expected_keys: tuple[str, ...],
@@ -127,19 +135,26 @@ def restore(
     - the present state is dumped first; each dump of FILE is restored beside its database
     - Run:ai's backend stops for minutes while they are exchanged; the old ones are kept
 
+    With --only volumes, of a cluster that lives, the data of volumes alone:
+
+    \b
+    - refused while a pod uses one of the claims
+    - each becomes a new folder beside the present one, is compared, and takes its name
+    - the present folders are kept in the export, under names that say when
+
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
     from appliance.cli.commands.cluster.new_machines import (
         NewMachinesOptions,
         restore_onto_new_machines,
     )
-    from appliance.cli.commands.cluster.restore_database import DatabaseOptions, restore_database
     from appliance.cli.wired.backups import opened_backup
     from appliance.cli.wired.restore import restore_ports
     from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest, cluster_restore
 
     _require_one_source(file, identity, survivor, without)
+    _require_volumes(only, volume)
     opened = (file, identity) if file is not None and identity is not None else None
     if new_machines:
         if opened is None or without or only:
@@ -163,9 +178,8 @@ def restore(
     if only is not None:
         if opened is None or without:
             raise click.UsageError(f"--only {only} takes FILE and --identity KEY, no --without")
-        as_json = output == "json"
-        typed = DatabaseOptions(*opened, site, dry_run=dry_run, yes=yes, as_json=as_json)
-        restore_database(app, typed)
+        how = _How(dry_run=dry_run, yes=yes, as_json=output == "json")
+        _restore_only(app, only, (*opened, site), volume, how)
         return
     connected = app.connect(site)
     _require_control_plane(connected.site, survivor, without)
@@ -185,6 +199,34 @@ def restore(
         _show(done.plan, err=False)
     else:
         _tell(done)
+
+
+class _How(TypedDict):
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+def _restore_only(
+    app: Application,
+    only: str,
+    given: tuple[str, Path, Path],
+    names: tuple[str, ...],
+    how: _How,
+) -> None:
+    """Restore one thing of a living cluster; given: the file, its key, and the site."""
+    from appliance.cli.commands.cluster.restore_database import DatabaseOptions, restore_database
+    from appliance.cli.commands.cluster.restore_volumes import VolumeOptions, restore_only_volumes
+
+    if only == "volumes":
+        restore_only_volumes(app, VolumeOptions(*given, names, **how))
+    else:
+        restore_database(app, DatabaseOptions(*given, **how))
+
+
+def _require_volumes(only: str | None, names: tuple[str, ...]) -> None:
+    if names and only != "volumes":
+        raise click.UsageError("--volume belongs to --only volumes")
 
 
 def _require_one_source(

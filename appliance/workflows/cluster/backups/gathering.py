@@ -5,9 +5,9 @@ What does not answer is named in the manifest. Without a snapshot of etcd there 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -35,10 +35,15 @@ _MANY: Final = 16
 
 @dataclass(frozen=True)
 class Asked:
-    """A node, and the kinds of parts that it is asked for."""
+    """A node, and the kinds of parts that it is asked for.
+
+    Attributes:
+        begin: how it is asked, with the name of the backup; None: as every node is.
+    """
 
     node: Node
     kinds: tuple[str, ...]
+    begin: Callable[[str], AbstractContextManager[Stream]] | None = None
 
     @property
     def told(self) -> str:
@@ -55,13 +60,22 @@ def asked_of(site: Site) -> tuple[Asked, ...]:
     return tuple(found)
 
 
-def gather(site: Site, backup: str, session: Session, writer: Writer) -> EtcdContent:
+def gather(
+    site: Site, backup: str, session: Session, writer: Writer, more: Sequence[Asked] = ()
+) -> EtcdContent:
     """Write every part; return what the snapshot of etcd holds.
+
+    Args:
+        site: the site.
+        backup: its name.
+        session: where parts come from.
+        writer: where they go.
+        more: who is asked for what only some backups hold.
 
     Raises:
         ClusterError: no control-plane node gave a snapshot of etcd.
     """
-    asked = asked_of(site)
+    asked = (*asked_of(site), *more)
     first, *others = site.control_plane
     with _begun([Asked(first, (ETCD,)), *asked], backup, session) as (snapshot, *streams):
         _put_local(session, writer)
@@ -95,6 +109,8 @@ def _begun(
 
         def begin(one: Asked) -> Stream | ApplianceError:
             try:
+                if one.begin is not None:
+                    return stack.enter_context(one.begin(backup))
                 return stack.enter_context(sources.of_node(one.node, one.kinds, backup))
             except ApplianceError as error:
                 return error

@@ -1,0 +1,223 @@
+"""Volumes are saved and restored on the node with the export, whatever ends a run."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.volume_course import CLAIM, FOLDER, KEY, STAMP, Server
+
+from ansible.module_utils import appliance_volume_backup as saving  # isort: skip
+from ansible.module_utils import appliance_volume_restore as restoring  # isort: skip
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    return Server(tmp_path, monkeypatch)
+
+
+def test_a_look_measures_what_is_there_and_names_what_is_not(server: Server) -> None:
+    server.known.append({"claim": "a/b", "volume": "v", "uid": "u", "folder": "gone"})
+    found = server.look()
+    assert found["free_bytes"] > 0
+    assert found["volumes"][CLAIM] == {"entries": 4, "data_bytes": 200_006, "fault": ""}
+    assert found["volumes"]["a/b"]["fault"] == "No such file or directory"
+
+
+@pytest.mark.parametrize("folder", ["..", "a/b", "", ".", saving.MARKER, "link"])
+def test_a_folder_that_leads_elsewhere_is_not_read(server: Server, folder: str) -> None:
+    (server.export / "link").symlink_to("/etc")
+    server.known[0]["folder"] = folder
+    assert server.look()["volumes"][CLAIM]["fault"]
+    _, _, told = server.save()
+    assert told["parts"] == []
+    assert told["missing"][0]["what"] == f"volumes/{CLAIM}"
+
+
+def test_an_export_whose_disk_is_not_mounted_is_not_read(server: Server) -> None:
+    (server.export / saving.MARKER).unlink()
+    with pytest.raises(OSError, match="is its disk mounted"):
+        server.look()
+
+
+def test_an_archive_comes_after_what_is_known_of_it(server: Server) -> None:
+    told, content, line = server.save()
+    assert [one["name"] for one in line["parts"]] == [
+        f"volumes/{CLAIM}/volume.json",
+        f"volumes/{CLAIM}/data.tar.gz",
+    ]
+    assert line["missing"] == []
+    assert (told["claim"], told["uid"], told["folder"]) == (CLAIM, "u1", FOLDER)
+    assert told["counts"]["file"] == 2
+    assert len(content) < 10_000 < len(gzip.decompress(content))
+
+
+def test_a_node_without_space_gives_no_archive(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "RESERVE", 1 << 62)
+    _, _, line = server.save()
+    assert line["parts"] == []
+    assert "too little space" in line["missing"][0]["why"]
+
+
+def damaged(server: Server) -> None:
+    (server.volume / "log").write_bytes(b"damaged")
+    (server.volume / "models" / "weights").unlink()
+    (server.volume / "newer").write_bytes(b"newer")
+
+
+def restored(server: Server, told: dict[str, Any], content: bytes) -> dict[str, Any]:
+    server.load(told, content)
+    server.act("swap")
+    return server.act("end")
+
+
+def test_what_was_saved_comes_back_and_what_was_there_stays(server: Server) -> None:
+    told, content, _ = server.save()
+    damaged(server)
+    kept = f"{FOLDER}.before-{STAMP}"
+    assert restored(server, told, content) == {"kept": {CLAIM: kept}}
+    assert (server.volume / "log").read_bytes() == b"first\n"
+    assert (server.volume / "models" / "weights").stat().st_size == 200_000
+    assert not (server.volume / "newer").exists()
+    assert (server.export / kept / "newer").read_bytes() == b"newer"
+    assert server.names() == [FOLDER, kept]
+    assert server.act("look")["kept"] == [kept]
+
+
+def test_a_folder_that_is_lost_is_made_again(server: Server) -> None:
+    told, content, _ = server.save()
+    shutil.rmtree(server.volume)
+    assert not server.act("look")["volumes"][CLAIM]["there"]
+    assert restored(server, told, content) == {"kept": {}}
+    assert server.names() == [FOLDER]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sha256": "0" * 64},
+        {"digest": "0" * 64},
+        {"data_bytes": 5},
+        {"size": 100},
+    ],
+)
+def test_what_is_not_what_was_saved_never_takes_the_name(
+    server: Server, change: dict[str, Any]
+) -> None:
+    told, content, _ = server.save()
+    damaged(server)
+    with pytest.raises(restoring.ERRORS):
+        server.load(told, content, **change)
+    with pytest.raises(restoring.RestoreError, match="was not restored beside"):
+        server.act("swap")
+    assert (server.volume / "log").read_bytes() == b"damaged"
+    assert server.load(told, content)
+    server.act("swap")
+    assert (server.volume / "log").read_bytes() == b"first\n"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+STEPS = ("mkdir", "rename", "write_record", "sync")
+
+
+def _counted(patch: pytest.MonkeyPatch, at: int) -> list[int]:
+    """Count the steps that change something; the one of this number, and all later ones, kill."""
+    seen = [0]
+
+    def killing(plain: Any) -> Any:
+        def step(*args: Any, **more: Any) -> Any:
+            seen[0] += 1
+            if seen[0] > at:
+                raise Killed
+            return plain(*args, **more)
+
+        return step
+
+    for name in ("mkdir", "rename", "sync"):
+        patch.setattr(os, name, killing(getattr(os, name)))
+    patch.setattr(restoring, "write_record", killing(restoring.write_record))
+    return seen
+
+
+def test_the_same_acts_end_what_was_killed_anywhere(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, content, _ = server.save()
+    damaged(server)
+    with monkeypatch.context() as patch:
+        seen = _counted(patch, 1 << 30)
+        restored(server, told, content)
+    steps = seen[0]
+    assert steps > 8, "the premise: there are steps"
+    for at in range(steps):
+        shutil.rmtree(server.export / f"{FOLDER}.before-{STAMP}", ignore_errors=True)
+        (restoring.HOME / restoring.RECORD).unlink(missing_ok=True)
+        damaged(server) if (server.volume / "models" / "weights").exists() else None
+        with monkeypatch.context() as patch:
+            _counted(patch, at)
+            with pytest.raises(Killed):
+                restored(server, told, content)
+        there = [server.volume, server.export / f"{FOLDER}.before-{STAMP}"]
+        assert any((path / "newer").exists() for path in there), "what was there is lost"
+        restored(server, told, content)
+        assert (server.volume / "log").read_bytes() == b"first\n"
+        assert server.names() == [FOLDER, f"{FOLDER}.before-{STAMP}"]
+
+
+def test_what_an_abandoned_restore_left_goes_before_the_next_one(server: Server) -> None:
+    told, content, _ = server.save()
+    server.load(told, content)
+    assert f"{FOLDER}.restored-{STAMP}" in server.names()
+    later = "rack-20260302T020000Z.20260302T030000Z"
+    with pytest.raises(restoring.RestoreError, match="no record"):
+        server.act("swap", later)
+    server.act(
+        "load", later, content, claim=CLAIM,
+        told={**told, "size": len(content), "sha256": _sha256(content)},
+    )  # fmt: skip
+    assert server.names() == [FOLDER, f"{FOLDER}.restored-20260302T030000Z"]
+
+
+def _sha256(content: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_a_folder_that_came_back_meanwhile_is_not_put_aside_over_another(server: Server) -> None:
+    told, content, _ = server.save()
+    server.load(told, content)
+    (server.export / f"{FOLDER}.before-{STAMP}").mkdir()
+    with pytest.raises(restoring.RestoreError, match="move one of them away"):
+        server.act("swap")
+    assert server.volume.is_dir()
+
+
+def test_two_runs_at_once_are_refused(server: Server) -> None:
+    told, content, _ = server.save()
+    with restoring._alone(), pytest.raises(restoring.RestoreError, match="still at work"):
+        server.load(told, content)
+
+
+def test_an_act_that_nobody_knows_is_refused(server: Server) -> None:
+    with pytest.raises(restoring.RestoreError, match="no such act"):
+        server.act("_take_away")
+    assert KEY
+
+
+def test_a_long_name_is_kept_within_what_a_file_system_takes(server: Server) -> None:
+    names = restoring.Names("x" * 250, STAMP)
+    assert max(len(one) for one in (names.filling, names.whole, names.before)) < 255
+    assert names.before.endswith(f".before-{STAMP}")
+    assert restoring.Names("y" * 250, STAMP).before != names.before
+    assert server.names() == [FOLDER]
