@@ -33,7 +33,7 @@ PLACES: Final[Places] = {
         "FolderPlace.new: unlink": UNFINISHED,
         "FolderPlace.remove: unlink": BACKUP,
     },
-    "appliance/adapters/backup/site_copy.py": {
+    "appliance/adapters/local/site_copy.py": {
         "_remove: rmtree": SITE_COPY,
         "_staged: rmdir": SITE_COPY,
         "_staged: unlink": SITE_COPY,

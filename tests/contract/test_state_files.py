@@ -15,7 +15,7 @@ ELSEWHERE = (
     *("hardware/redfish_session.py", "runai/backend_certificate.py"),
     *("imaging/medium.py", "imaging/serving.py"),
     # A whole site, in a folder of its own beside where it goes.
-    "backup/site_copy.py",
+    "local/site_copy.py",
 )
 FORBIDDEN = {
     r"\.mkdir\(": "make_folder",

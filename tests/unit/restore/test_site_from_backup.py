@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.backup import site_copy
 from appliance.adapters.backup.opened import BackupFile
 from appliance.adapters.backup.places import FolderPlace
-from appliance.adapters.backup.site_copy import is_vacant, write_site
 from appliance.adapters.backup.writer import new_backup
+from appliance.adapters.local import site_copy
+from appliance.adapters.local.site_copy import is_vacant, write_site
 from appliance.errors import Refused
 from appliance.model.backup.record import About, Manifest, Part
 from appliance.model.backup.site_parts import MOST_FILE_BYTES, site_parts

@@ -73,7 +73,7 @@ def restore_onto_new_machines(app: Application, options: NewMachinesOptions) -> 
         what the workflow raises.
     """
     from appliance.adapters.backup.opened import BackupFile
-    from appliance.adapters.backup.site_copy import is_vacant
+    from appliance.adapters.local.site_copy import is_vacant
     from appliance.cli.wired.backups import opened_backup
 
     if options.expected_keys and not options.accept_host_keys:
@@ -104,7 +104,7 @@ def _here(file: str) -> Path:
 
 
 def _write_site(backup: BackupFile, options: NewMachinesOptions) -> None:
-    from appliance.adapters.backup.site_copy import write_site
+    from appliance.adapters.local.site_copy import write_site
     from appliance.model.backup.site_parts import OLD_KEYS, site_parts
 
     found = site_parts(backup.manifest)
