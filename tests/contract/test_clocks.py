@@ -26,6 +26,7 @@ RECORDS = {
     "appliance/workflows/reset.py": "when a reset began",
     "appliance/workflows/rack/power_off.py": "when a node was ordered off",
     "appliance/workflows/node/maintain.py": "the window that was announced",
+    "appliance/workflows/node/maintenance/taking_out.py": "the window that is announced",
     "appliance/adapters/hardware/machines.py": "by how much a node's clock is off",
     "appliance/cli/commands/hardware/qualify.py": "when a machine was qualified",
     "appliance/probe/inspection/report.py": "what a node's clock says",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.upgrade.window import EACH, NOTHING, Estimate
+from appliance.model.upgrade.window import EACH, NOTHING, Estimate, longest
 
 if TYPE_CHECKING:
     from appliance.model.patch.plan import PatchPlan, PatchStep
@@ -23,11 +23,11 @@ class Durations:
     records: Sequence[Record] = ()
 
     def of_step(self, step: PatchStep) -> Estimate:
-        """How long a step takes; nodes of a batch are patched at once, and emptied in turn."""
+        """How long a step takes; a batch is emptied, patched and tested at once."""
         if step.kind == "artifacts":
             return self._one("artifacts", ())
         found = [self._one(PACKAGES, step.nodes)]
-        found += [self._one(name, (node,)) for name in EACH for node in step.nodes]
+        found += [longest(self._one(name, (node,)) for node in step.nodes) for name in EACH]
         return sum(found, NOTHING)
 
     def of_plan(self, plan: PatchPlan) -> Estimate:

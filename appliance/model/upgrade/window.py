@@ -5,7 +5,7 @@ What must not be here: reading the journal, or how the forecast is printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -26,10 +26,11 @@ RUNTIME: Final = "upgrade: runtime"
 _NAMES: Final = {"control_plane": CONTROL_PLANE, "nodes": KUBELET, "runtime": RUNTIME}
 # In a release's measurements: the time without API where there is one control-plane node.
 API_AWAY: Final = "api away"
-# Of a node that goes out of service and comes back; the first once a node, the second once a batch.
+# Of nodes that go out of service and come back: a batch as long as the slowest of its nodes.
 EACH: Final = ("maintain: evict", "return: test")
 
 Source = Literal["journal", "release", "unknown"]
+_SURENESS: Final[tuple[Source, ...]] = ("unknown", "release", "journal")
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,7 @@ class Estimate:
     source: Source
 
     def __add__(self, other: Estimate) -> Estimate:
-        order: tuple[Source, ...] = ("unknown", "release", "journal")
-        source = min(self.source, other.source, key=order.index)
+        source = min(self.source, other.source, key=_SURENESS.index)
         return Estimate(self.median + other.median, self.worst + other.worst, source)
 
     def sentence(self) -> str:
@@ -55,6 +55,14 @@ class Estimate:
             return "nobody has measured it"
         whose = "this site's journal" if self.source == "journal" else "the release's measurements"
         return f"{_words(self.median)}, at worst {_words(self.worst)} (by {whose})"
+
+
+def longest(found: Iterable[Estimate]) -> Estimate:
+    """How long the slowest of several takes that begin together; as sure as the least sure."""
+    several = tuple(found)
+    source = min((one.source for one in several), key=_SURENESS.index)
+    worst = max(one.worst for one in several)
+    return Estimate(max(one.median for one in several), worst, source)
 
 
 NOTHING: Final = Estimate(0.0, 0.0, "journal")
@@ -95,8 +103,7 @@ class Clock:
             return
         yield self._one(name, step.nodes[:1], step.release)
         for part in EACH:
-            for node in step.nodes:
-                yield self._one(part, (node,), step.release)
+            yield longest(self._one(part, (node,), step.release) for node in step.nodes)
 
     @cached_property
     def _took(self) -> Mapping[tuple[str, str], list[float]]:

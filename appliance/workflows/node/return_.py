@@ -6,45 +6,45 @@ its GPUs where it has some. Only our own changes are undone; a cordon or taint o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
-from appliance.model.components.network.unmet import dns_waits_for
+from appliance.errors import (
+    ApplianceError,
+    Interrupted,
+    LeaseLost,
+    NodeUnreachable,
+    PreflightFailed,
+)
 from appliance.model.documents.strict_json import read_json
 from appliance.model.node.answering import AnsweringMachine, answering_as
-from appliance.model.plan.judging import judge
-from appliance.model.plan.steps import BY_NAME, INSTALL
-from appliance.model.plan.test_image import BUSYBOX, pod_test_image
-from appliance.model.plan.under_upgrade import renewed_later
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import NodeFacts, facts_digest
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.hardware import Difference, compare, hardware_facts
 from appliance.model.state.facts.reader import check_facts
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.maintenance import Maintenance
-from appliance.model.state.observed import Look, Observed
-from appliance.model.state.plan import PlannedStep
-from appliance.model.state.upgrade import REASON
+from appliance.model.state.observed import Look
 from appliance.workflows.node.maintenance.agreed import Shown, shown_return
-from appliance.workflows.node.maintenance.marks import Marks
+from appliance.workflows.node.maintenance.bringing_back import (
+    POLL_SECONDS,
+    BringingBack,
+    Returning,
+    concerned,
+    unready,
+)
 from appliance.workflows.session.confirmation import is_late, require_confirmed
-from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience
-from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
     from appliance.workflows.session.session import Session
 
-POLL_SECONDS = 1.0
 SSH_SECONDS = 600.0
 # A driver in a container is compiled on the node.
 DRIVER_SECONDS = 900.0
-READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def node_return(
         StepNotVerified: a part of the node does not work; the node stays cordoned.
     """
     began = session.clock.monotonic()
-    look = session.nodes.look(_concerned(request))
+    look = session.nodes.look(concerned(request.desired.site, [request.node]))
     view = session.drain.view(request.node.name)
     mark = view.maintenance
     if mark is None:
@@ -126,10 +126,104 @@ def node_return(
         if is_late(session.clock, observed_at):
             shown = shown_return(mark, differences, machine)
             facts, fresh = _as_shown(request, session, shown, refused)
-        _Run(request, session, mark, facts, fresh).carry_out()
+        node = Returning(request.node, mark, facts)
+        BringingBack(request.desired, request.run, session, [node], fresh).carry_out()
         took = session.clock.monotonic() - began
         overrun = mark.overrun_seconds(session.clock.now())
     return ReturnResult(mark, differences, overrun, took)
+
+
+def nodes_return(
+    requests: Sequence[ReturnRequest], session: Session
+) -> Mapping[str, ApplianceError]:
+    """Bring a batch of nodes back at the same time; node -> why it stays out.
+
+    What one node lacks keeps no other out. Where the joint test does not say which node is at
+    fault, each is tested alone.
+
+    Args:
+        requests: one for each node, of one run.
+        session: the session.
+
+    Raises:
+        LeaseLost: another command took the site over, or marked a node; they are left as they are.
+    """
+    failed: dict[str, ApplianceError] = {}
+    back: Sequence[str] = ()
+    if len(requests) > 1:
+        try:
+            back = _return_together(requests, session, failed)
+        except Interrupted:
+            return failed
+    for request in requests:
+        name = request.node.name
+        if name in failed or name in back:
+            continue
+        try:
+            node_return(request, session, lambda *_: True)
+        except LeaseLost:
+            raise
+        except ApplianceError as error:
+            failed[name] = error
+    return failed
+
+
+def _return_together(
+    requests: Sequence[ReturnRequest], session: Session, failed: dict[str, ApplianceError]
+) -> Sequence[str]:
+    """The nodes that are back by one joint return; ``failed`` takes the errors that are final.
+
+    Raises:
+        LeaseLost: another command took the site over, or marked a node.
+        Interrupted: the operator pressed Ctrl-C; it is the error of every node that is not back.
+    """
+    back = None
+    try:
+        nodes, look = _answering(requests, session, failed)
+        if len(nodes) < 2:
+            return ()
+        back = BringingBack(requests[0].desired, requests[0].run, session, nodes, look)
+        with session.lock:
+            back.carry_out()
+    except LeaseLost:
+        raise
+    except Interrupted as stopped:
+        done = back.back if back else ()
+        failed |= {r.node.name: stopped for r in requests if r.node.name not in done}
+        raise
+    except ApplianceError:
+        # Each node that may be without fault is tried alone, and says what it lacks.
+        for name, points in back.unready.items() if back else ():
+            failed[name] = unready(name, points)
+    return back.back if back else ()
+
+
+def _answering(
+    requests: Sequence[ReturnRequest], session: Session, failed: dict[str, ApplianceError]
+) -> tuple[list[Returning], Look | None]:
+    """The nodes that answer and may come back, and the look; ``failed`` takes the others' errors.
+
+    One that does not answer, or is in service, is left for later: it would hold up the others.
+    """
+    began = session.clock.monotonic()
+    nodes = [request.node for request in requests]
+    look = session.nodes.look(concerned(requests[0].desired.site, nodes))
+    views = session.drain.views([node.name for node in nodes])
+    found = []
+    for request in requests:
+        name = request.node.name
+        mark, facts = views[name].maintenance, look.node_facts.get(name)
+        if mark is None or facts is None:
+            continue
+        try:
+            _refuse_lost_parts(request, lambda _: None, _differences(request, session, mark, facts))
+        except LeaseLost:
+            raise
+        except ApplianceError as error:
+            failed[name] = error
+        else:
+            found.append(Returning(request.node, mark, facts))
+    return found, None if is_late(session.clock, began) else look
 
 
 def _as_shown(
@@ -143,19 +237,13 @@ def _as_shown(
     Raises:
         NodeUnreachable, PreflightFailed, Refused: it did; nothing was changed.
     """
-    look = session.nodes.look(_concerned(request))
+    look = session.nodes.look(concerned(request.desired.site, [request.node]))
     mark = session.drain.view(request.node.name).maintenance
     facts = _wait_for_node(request, session, look)
     differences = _differences(request, session, mark, facts) if mark else ()
     _refuse_lost_parts(request, refused, differences)
     shown.require(shown_return(mark, differences, answering_as(request.node, facts)), request.run)
     return facts, look if request.node.name in look.node_facts else None
-
-
-def _concerned(request: ReturnRequest) -> list[Node]:
-    """The node, and the nodes whose facts its checks need."""
-    site = request.desired.site
-    return list(dict.fromkeys([request.node, site.services_node, *site.control_plane]))
 
 
 def _refuse_foreign(view: DrainView) -> None:
@@ -258,137 +346,3 @@ def _refuse_lost_parts(
             f"{name} {words}",
             details=[f"{name}: {loss.sentence()}" for loss in losses[1:]],
         )
-
-
-class _Run:
-    """One return, after everything that could refuse it."""
-
-    def __init__(
-        self,
-        request: ReturnRequest,
-        session: Session,
-        mark: Maintenance,
-        facts: NodeFacts,
-        fresh: Look | None,
-    ) -> None:
-        self._request = request
-        self._session = session
-        self._mark = mark
-        self._read_facts = facts
-        # The first look is as good as another one, if it was made just now.
-        self._fresh = fresh
-        self._name = request.node.name
-        self._recorder = Recorder(request.run, session)
-        self._marks = Marks(session.drain, self._recorder.begin, self._name, mark)
-
-    def carry_out(self) -> None:
-        self._step("untaint", "the pod network and the GPU stack start again", self._untaint)
-        self._step("test", "the node is tested before pods of users start on it", self._test)
-        self._step("uncordon", "its tests passed", self._uncordon)
-
-    def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
-        with self._recorder.on_node(f"return: {name}", self._name, why) as evidence:
-            evidence.before = {self._name: facts_digest(self._read_facts)}
-            act()
-
-    def _untaint(self) -> None:
-        # Whether the cordon is ours is in the mark; until the end it keeps users' pods away.
-        # It answered, so an order to power off says nothing of it any more.
-        mark = replace(self._mark.at("return"), ordered=None)
-        self._marks.write(mark)
-        if self._mark.tainted:
-            self._marks.taint(on=False)
-
-    def _test(self) -> None:
-        observed = self._wait_until_whole()
-        planned = PlannedStep("return: test", (self._name,), ())
-        require_gpus(
-            planned,
-            self._request.desired,
-            observed,
-            self._session,
-            meanwhile=lambda: self._run_network_test(observed),
-        )
-
-    def _run_network_test(self, observed: Observed) -> None:
-        site = self._request.desired.site
-        image = pod_test_image(site, observed.node_facts[site.services_node.name], BUSYBOX)
-        if image is None:
-            note = "its pod network was not tested: the registry has no image for a test pod"
-            self._session.observer.note(f"{self._name}: {note}")
-        else:
-            self._session.observer.verifying("return: test", "a test pod on it: pod network")
-            peers, cluster = [self._name, *self._a_peer(observed)], observed.cluster
-            dns = not (isinstance(cluster, Cluster) and dns_waits_for(self._name, cluster))
-            if not dns:
-                note = "the cluster's DNS was not tested: it has no place before the node is back"
-                self._session.observer.note(f"{self._name}: {note}")
-            if faults := self._session.cluster.run_network_test(peers, image, dns=dns):
-                raise StepNotVerified(
-                    f"{self._name}: {faults[0]}",
-                    hint="the node stays cordoned; see appliance status, then run it again",
-                    details=faults[1:],
-                )
-
-    def _wait_until_whole(self) -> Observed:
-        """Look until the post-conditions of a member in service are observed on the node."""
-        session = self._session
-        seconds = [READY_SECONDS, *(BY_NAME[step].patience_seconds for step in self._steps())]
-        patience = Patience(session.clock, max(seconds))
-        while True:
-            observed, faults = self._look()
-            only, desired = frozenset({self._name}), self._judged_by(observed)
-            open_points = [
-                *faults,
-                *(
-                    sentence
-                    for step in self._steps()
-                    for sentence in judge(BY_NAME[step], desired, observed, only).sentences()
-                ),
-            ]
-            if not open_points:
-                return observed
-            if patience.is_over():
-                raise StepNotVerified(
-                    f"{self._name}: not ready for service: {open_points[0]}",
-                    hint="the node stays cordoned; see appliance status, then run it again",
-                    details=open_points[1:],
-                )
-            session.observer.verifying("return: test", open_points[0])
-            session.clock.sleep(POLL_SECONDS)
-
-    def _judged_by(self, observed: Observed) -> Desired:
-        """What is asked of the node: not the release where an upgrade renews it later.
-
-        Otherwise a node that a person maintains meanwhile could neither return nor be upgraded.
-        Nor the GPU stack of a bundle: ``gpu upgrade`` brings it, after Kubernetes has its release.
-        """
-        ours = self._mark.reason.startswith(REASON)
-        lags = not ours and renewed_later(self._name, observed.cluster)
-        lagging = self._request.desired.lagging | frozenset({self._name} if lags else ())
-        return replace(self._request.desired, lagging=lagging, manifest=None)
-
-    def _steps(self) -> tuple[str, ...]:
-        """The steps that concern this node, on a site that has them."""
-        site = self._request.desired.site
-        node = self._request.node
-        return tuple(s.name for s in INSTALL if s.in_service and node in s.nodes(site))
-
-    def _look(self) -> tuple[Observed, list[str]]:
-        site = self._request.desired.site
-        look = self._fresh or self._session.nodes.look(_concerned(self._request))
-        self._fresh = None
-        observed = Observed(
-            look.node_facts, self._session.cluster.read(look.node_facts), look.faults
-        )
-        # Of the others only the node with the registry is needed: its images test this one.
-        needed = (self._name, site.services_node.name)
-        return observed, [fault.reason for fault in look.faults if fault.node in needed]
-
-    def _a_peer(self, observed: Observed) -> list[str]:
-        """Another Ready member to talk to, or none."""
-        members = getattr(observed.cluster, "nodes", {})
-        return [n for n, node in members.items() if n != self._name and node.ready][:1]
-
-    def _uncordon(self) -> None:
-        self._marks.clear(uncordon=self._mark.cordoned)

@@ -35,8 +35,10 @@ JOURNAL = [
 ]
 CASES: list[tuple[list[Record], UpgradeStep, tuple[float, float, str]]] = [
     ([], NODE, (60, 60, "release")),
-    # The kubelets of a batch are renewed at the same time; evictions and tests follow one another.
-    ([], PAIR, (100, 100, "release")),
+    # The nodes of a batch are emptied, renewed and tested at the same time.
+    ([], PAIR, (60, 60, "release")),
+    # One part that nobody measured for one of them makes it as unsure as that one.
+    ([*JOURNAL, record("return: test", "w2", 30)], PAIR, (49, 125, "journal")),
     (JOURNAL, NODE, (22, 98, "journal")),
     # One part that only the release knows makes it an estimate of the release.
     (JOURNAL[:3], NODE, (54, 130, "release")),
@@ -55,7 +57,7 @@ def test_a_step_is_estimated(
 def test_the_window_is_the_sum_of_its_steps() -> None:
     plan = UpgradePlan(steps=(NODE, PAIR))
     assert Clock([], MEASURED).of_plan(plan).sentence() == (
-        "3 min, at worst 3 min (by the release's measurements)"
+        "2 min, at worst 2 min (by the release's measurements)"
     )
     assert Clock([], {}).of_plan(plan).sentence() == "nobody has measured it"
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 from appliance.errors import ApplianceError, ClusterError, LeaseLost
 from appliance.model.node.drain import forecast
 from appliance.model.state.nodes.maintenance import Maintenance, timestamp
-from appliance.workflows.node.maintain import node_maintain
+from appliance.workflows.node.maintain import node_maintain, nodes_maintain
 from appliance.workflows.node.maintenance.again import MaintainRequest
 from appliance.workflows.node.maintenance.marks import Marks
-from appliance.workflows.node.return_ import ReturnRequest, node_return
+from appliance.workflows.node.return_ import ReturnRequest, nodes_return
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN
 
@@ -89,19 +89,10 @@ class Batches(Generic[Step]):
             raise
         except ApplianceError as failed:
             error = failed
-        left = []
         renewed = step.nodes if error is None else self._renewed(step)
-        for name in step.nodes:
-            if name not in renewed:
-                left.append(name)
-                continue
-            try:
-                self._bring_back(name)
-            except LeaseLost:
-                raise
-            except ApplianceError as failed:
-                error = error or failed
-                left.append(name)
+        out = nodes_return([self._return_of(name) for name in renewed], self.session)
+        left = [name for name in step.nodes if name in out or name not in renewed]
+        error = error or next((out[name] for name in left), None)
         if error is not None:
             words = f"{', '.join(left)} stays out of service" if left else "every node is back"
             error.details = (*error.details, f"{words}; {AGAIN}{self._way_back(left)}")
@@ -125,7 +116,7 @@ class Batches(Generic[Step]):
         return f"; where there is a way back: --back {left[0]}"
 
     def _empty(self, step: Step) -> None:
-        """Cordon the batch, so that no pod moves twice; then empty one node after the other.
+        """Cordon the batch, so that no pod moves twice; then empty its nodes at the same time.
 
         Where that fails the nodes that this run took out are given back: nothing was changed there.
         One that was out before is not: an earlier run may have left it half renewed.
@@ -136,9 +127,12 @@ class Batches(Generic[Step]):
             for name in step.nodes if len(step.nodes) > 1 else ():
                 begun.append(name)
                 self._cordon(name)
-            for name in step.nodes:
-                self._take_out(name)
-                begun += [] if name in begun else [name]
+            requests = [self._request_of(name) for name in step.nodes]
+            if len(requests) > 1:
+                nodes_maintain(requests, self.session)
+            else:
+                node_maintain(requests[0], self.session, lambda *_: True)
+            begun += [name for name in step.nodes if name not in begun]
         except LeaseLost:
             raise
         except (Exception, KeyboardInterrupt) as stopped:
@@ -182,10 +176,10 @@ class Batches(Generic[Step]):
                 details=new[1:],
             )
 
-    def _take_out(self, name: str) -> None:
+    def _request_of(self, name: str) -> MaintainRequest:
         view = self.session.drain.view(name)
         self._require_agreed(view)
-        request = MaintainRequest(
+        return MaintainRequest(
             self.desired.site,
             self.desired.site.node(name),
             self.run,
@@ -194,12 +188,10 @@ class Batches(Generic[Step]):
             allow_outage=self.allow_outage or not outages(view),
             budget_seconds=BUDGET_SECONDS,
         )
-        node_maintain(request, self.session, lambda *_: True)
 
-    def _bring_back(self, name: str) -> None:
+    def _return_of(self, name: str) -> ReturnRequest:
         node = self.desired.site.node(name)
-        request = ReturnRequest(self.desired, node, self.run, acknowledged=self.acknowledged)
-        node_return(request, self.session, lambda *_: True)
+        return ReturnRequest(self.desired, node, self.run, acknowledged=self.acknowledged)
 
     def _give_back(self, name: str) -> str:
         """Undo the marks of a node on which nothing was changed yet; why not, or empty."""

@@ -1,10 +1,10 @@
-"""Drain a node through the eviction API: evict, wait for each grace period, never delete."""
+"""Drain nodes through the eviction API: evict, wait for each grace period, never delete."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError, LeaseLost, StepNotVerified
@@ -29,7 +29,7 @@ MOVES = "will be evicted"
 
 @dataclass(frozen=True)
 class Eviction:
-    """How one node is emptied.
+    """How nodes are emptied.
 
     Attributes:
         step: under which name progress is shown.
@@ -96,8 +96,8 @@ class Eviction:
         else:
             self.observer.note(left)
 
-    def evict(self, name: str) -> None:
-        """Ask for each pod until it is gone.
+    def evict(self, *names: str) -> None:
+        """Ask for each pod of the nodes until it is gone; nodes are emptied at the same time.
 
         Each has its own grace and a minute more, from when it was granted; a budget may hold the
         eviction up for ``budget_seconds``, counted again whenever a pod has gone.
@@ -107,38 +107,49 @@ class Eviction:
             StepNotVerified: a budget blocks a pod, or a pod does not terminate; names both.
             ClusterError: the API refused.
         """
-        asked: dict[str, float] = {}
         held: dict[str, float] = {}
-        left: set[str] = set()
-        known: set[str] | None = None
-        back: dict[tuple[str, tuple[str, str] | None], set[str]] = {}
-        while True:
-            # What was seen in a look counts at the moment when that look began: one that hung, or
-            # a machine that slept, costs no pod its time.
+        emptying = [_Emptying(name) for name in names]
+        while emptying:
+            pods: list[PodOnNode] = []
+            for one in tuple(emptying):
+                left = self._poll(one, held)
+                pods += left
+                if not left:
+                    emptying.remove(one)
+            if emptying:
+                self.observer.verifying(self.step, _waiting_for(pods, held))
+                self.clock.sleep(POLL_SECONDS)
+
+    def _poll(self, one: _Emptying, held: dict[str, float]) -> Sequence[PodOnNode]:
+        """Ask for each pod of a node once; what was left on it."""
+        # What was seen in a look counts at the moment when that look began: one that hung, or
+        # a machine that slept, costs no pod its time.
+        self.guard()
+        looked = self.clock.monotonic()
+        pods = self._left(one.name, first=one.known is None)
+        if not pods:
+            # Its last pods may be what a budget waited for on another node.
+            _start_again(held, gone=bool(one.left))
+            return ()
+        here = {pod.where for pod in pods}
+        one.known = here if one.known is None else one.known
+        self._refuse_returning(one.name, [p for p in pods if p.where not in one.known], one.back)
+        _start_again(held, gone=bool(one.left - here))
+        one.left = here
+        for pod in pods:
             self.guard()
-            looked = self.clock.monotonic()
-            pods = self._left(name, first=known is None)
-            if not pods:
-                return
-            here = {pod.where for pod in pods}
-            known = here if known is None else known
-            self._refuse_returning(name, [pod for pod in pods if pod.where not in known], back)
-            if left - here:
-                held = {}
-            left = here
-            for pod in pods:
-                self.guard()
-                began = self.clock.monotonic()
-                why = "" if pod.ending else self.drain.evict(pod)
-                now = self.clock.monotonic()
-                if not why:
-                    held.pop(pod.where, None)
-                    asked.setdefault(pod.where, now)
-                elif began - held.setdefault(pod.where, now) >= self.budget_seconds:
-                    raise self._held_up(name, pod, why)
-            self._refuse_late(name, pods, {where: looked - since for where, since in asked.items()})
-            self.observer.verifying(self.step, _waiting_for(pods, held))
-            self.clock.sleep(POLL_SECONDS)
+            began = self.clock.monotonic()
+            why = "" if pod.ending else self.drain.evict(pod)
+            now = self.clock.monotonic()
+            if not why:
+                held.pop(pod.where, None)
+                one.asked.setdefault(pod.where, now)
+            elif began - held.setdefault(pod.where, now) >= self.budget_seconds:
+                raise self._held_up(one.name, pod, why)
+        self._refuse_late(
+            one.name, pods, {where: looked - since for where, since in one.asked.items()}
+        )
+        return pods
 
     def _left(self, name: str, *, first: bool) -> tuple[PodOnNode, ...]:
         """What is still to be moved; that nothing is, only a look at the whole cluster says."""
@@ -191,6 +202,30 @@ class Eviction:
             "command again",
             details=[] if budgets else [why],
         )
+
+
+@dataclass
+class _Emptying:
+    """One node while it is emptied.
+
+    Attributes:
+        asked: pod -> when its eviction was granted.
+        left: what was on it at the last look.
+        known: what was on it at the first one.
+        back: namespace and owner -> pods of it that came since.
+    """
+
+    name: str
+    asked: dict[str, float] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    known: set[str] | None = None
+    back: dict[tuple[str, tuple[str, str] | None], set[str]] = field(default_factory=dict)
+
+
+def _start_again(held: dict[str, float], *, gone: bool) -> None:
+    """A pod that has gone may be what a budget waited for: its time is counted again."""
+    if gone:
+        held.clear()
 
 
 def losses(sentences: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,294 @@
+"""Several nodes in one batch: emptied at the same time, and back at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.errors import ClusterError, Interrupted, LeaseLost, StepNotVerified
+from appliance.model.state.cluster.pods import Budget, PodOnNode
+from appliance.model.state.nodes.maintenance import maintenance_of
+from appliance.model.state.observed import Fault
+from tests.unit.upgrade.rack import TAG, Bench, web
+
+GRACE = 20.0
+SHARED = frozenset({"team/web-1", "team/web-2"})
+
+
+class Scene(Bench):
+    """Pods end ``GRACE`` seconds after they were asked to; ``on`` is called at each change."""
+
+    def __init__(self, workers: int = 2) -> None:
+        super().__init__(workers=workers)
+        self.drain.pods["w1"], self.drain.pods["w2"] = [web("w1")], [web("w2", "web-2")]
+        self.evictions: list[tuple[str, float]] = []
+        self.on: Callable[[str], None] = lambda _what: None
+        self.at_rest: Callable[[], None] = lambda: None
+        self._ends: dict[str, float] = {}
+        self._slept = self.clock.sleep
+        self.drain.evict = self._evict  # type: ignore[method-assign]
+        self.clock.sleep = self._sleep  # type: ignore[method-assign]
+        for name in ("mark", "clear"):
+            setattr(self.drain, name, self._told(name, getattr(self.drain, name)))
+
+    def _told(self, name: str, change: Callable[..., None]) -> Callable[..., None]:
+        def told(node: str, *words: Any, **more: Any) -> None:
+            phase = f" {words[0].phase}" if words else ""
+            self.on(f"{name} {node}{phase}")
+            change(node, *words, **more)
+
+        return told
+
+    def _evict(self, pod: PodOnNode) -> str:
+        self.on(f"evict {pod.name}")
+        if any(pod.where in budget.pods and not budget.allowed for budget in self.drain.budgets):
+            return "a PodDisruptionBudget does not allow it"
+        if pod.where not in self._ends:
+            self.evictions.append((pod.name, self.clock.now()))
+            self._ends[pod.where] = self.clock.now() + GRACE
+            assert pod.node is not None
+            pods = self.drain.pods[pod.node]
+            pods[pods.index(pod)] = replace(pod, ending=True)
+            self._allow(pod, 0)
+        return ""
+
+    def _sleep(self, seconds: float) -> None:
+        self.at_rest()
+        self._slept(seconds)
+        for pods in self.drain.pods.values():
+            for pod in [one for one in pods if self._ends.get(one.where, 1e12) <= self.clock.now()]:
+                pods.remove(pod)
+                self.rack.done.append(f"evict {pod.name}")
+                # Its replacement is ready.
+                self._allow(pod, 1)
+
+    def _allow(self, pod: PodOnNode, allowed: int) -> None:
+        self.drain.budgets = [
+            replace(one, allowed=allowed) if pod.where in one.pods else one
+            for one in self.drain.budgets
+        ]
+
+    def both(self) -> Any:
+        return self.upgrade(max_unavailable=2)
+
+    def close_budget_of(self, *pods: str) -> None:
+        """Once the control plane is renewed; before, the plan would be refused."""
+
+        def close(what: str) -> None:
+            if what == "mark w1 cordon":
+                self.drain.budgets = [Budget("team", "web", frozenset(pods), 0)]
+
+        self.on = close
+
+    @property
+    def of_the_batch(self) -> list[tuple[str, tuple[str, ...]]]:
+        found = [(one.step, one.nodes) for one in self.journal.records]
+        return [one for one in found if "w1" in one[1] and one[0] != "kubernetes_images"]
+
+
+def test_the_pods_of_every_node_are_asked_before_the_first_wait() -> None:
+    scene = Scene()
+    assert scene.both().ended
+    (first, at), (second, then) = scene.evictions
+    assert ({first, second}, at) == ({"web-1", "web-2"}, then)
+    took = [one.took_seconds for one in scene.journal.records if one.step == "maintain: evict"]
+    assert GRACE <= sum(took) < 2 * GRACE
+
+
+def test_a_batch_has_one_record_of_each_step_and_one_test_with_every_node() -> None:
+    scene = Scene()
+    assert scene.both().ended
+    names = ("maintain: cordon", "maintain: evict", "upgrade: kubelet")
+    assert scene.of_the_batch == [
+        (step, ("w1", "w2"))
+        for step in (*names, "return: untaint", "return: test", "return: uncordon")
+    ]
+    assert scene.rack.proofs[-1] == ("w1", "w2", "cp1")
+    assert scene.cordoned == []
+
+
+def test_facts_of_every_node_are_kept_before_the_first_pod_is_asked() -> None:
+    scene = Scene()
+    kept: list[int] = []
+    scene.on = lambda what: kept.append(_photographs(scene)) if what[:5] == "evict" else None
+    assert scene.both().ended
+    assert set(kept) == {2}
+
+
+def _photographs(scene: Scene) -> int:
+    marks = [maintenance_of(node.annotations) for node in scene.rack.api.nodes.values()]
+    return sum(mark.photograph in scene.archive.documents for mark in marks if mark)
+
+
+def test_a_node_that_does_not_answer_keeps_the_whole_batch_in_service() -> None:
+    scene = Scene()
+
+    def falls_silent(what: str) -> None:
+        if what == "mark w2 cordon":
+            scene.rack.faults["w2"] = Fault("w2", "w2: no answer on port 22", "ping it")
+
+    scene.on = falls_silent
+    with pytest.raises(ClusterError, match="no answer on port 22"):
+        scene.both()
+    assert (scene.evictions, scene.cordoned) == ([], [])
+    scene.rack.faults.clear()
+    scene.on = lambda _what: None
+    assert scene.both().ended
+
+
+def test_a_budget_that_both_share_lets_one_go_after_the_other() -> None:
+    scene = Scene()
+
+    def one_at_a_time(what: str) -> None:
+        if what == "mark w1 cordon":
+            scene.drain.budgets = [Budget("team", "web", SHARED, 1)]
+
+    scene.on = one_at_a_time
+    assert scene.both().ended
+    (_, first), (_, second) = scene.evictions
+    assert second - first >= GRACE
+
+
+def test_a_budget_that_holds_one_node_up_gives_the_whole_batch_back() -> None:
+    scene = Scene()
+    scene.close_budget_of("team/web-2")
+    with pytest.raises(StepNotVerified, match=r"w2: pod team/web-2.*has allowed no disruption"):
+        scene.both()
+    assert [name for name, _ in scene.evictions] == ["web-1"], "the other was emptied meanwhile"
+    assert scene.cordoned == []
+    assert "kubelet w1" not in scene.rack.done
+    scene.on, scene.drain.budgets = lambda _what: None, []
+    assert scene.both().ended
+
+
+def test_of_a_batch_the_node_whose_test_fails_stays_out_and_the_other_is_back() -> None:
+    scene = Scene()
+    tested = scene.rack.run_network_test
+
+    def test(nodes: Sequence[str], image: str, *, dns: bool = True) -> tuple[str, ...]:
+        bad = "w2" in nodes
+        return ("w2: DNS does not answer",) if bad else tested(nodes, image, dns=dns)
+
+    scene.rack.run_network_test = test  # type: ignore[method-assign]
+    with pytest.raises(StepNotVerified, match="w2: w2: DNS does not answer") as failed:
+        scene.both()
+    assert failed.value.details[-1].startswith("w2 stays out of service")
+    assert scene.cordoned == ["w2"]
+    assert scene.rack.api.nodes["w1"].version == TAG
+    scene.rack.run_network_test = tested  # type: ignore[method-assign]
+    assert scene.both().ended
+    assert scene.cordoned == []
+
+
+def test_of_a_batch_the_node_that_is_not_ready_stays_out_and_is_waited_for_once() -> None:
+    scene = Scene()
+
+    def breaks(what: str) -> None:
+        if what == "mark w2 return":
+            _set_ready(scene, "w2", ready=False)
+
+    scene.on = breaks
+    with pytest.raises(StepNotVerified, match="w2: not ready for service") as failed:
+        scene.both()
+    assert failed.value.details[-1].startswith("w2 stays out of service")
+    assert scene.cordoned == ["w2"]
+    tests = [one for one in scene.journal.records if one.step == "return: test"]
+    assert [(one.nodes, one.outcome) for one in tests[-2:]] == [
+        (("w1", "w2"), "not verified"),
+        (("w1",), "verified"),
+    ]
+    scene.on = lambda _what: None
+    _set_ready(scene, "w2", ready=True)
+    assert scene.both().ended
+    assert scene.cordoned == []
+
+
+def _set_ready(scene: Scene, name: str, *, ready: bool) -> None:
+    nodes = scene.rack.api.nodes
+    changed = {**nodes, name: replace(nodes[name], ready=ready)}
+    scene.rack.cluster = replace(scene.rack.api, nodes=changed)
+
+
+def test_ctrl_c_while_pods_end_gives_every_node_back() -> None:
+    scene = Scene()
+    scene.at_rest = _interrupt
+    with pytest.raises(Interrupted) as stopped:
+        scene.both()
+    assert [line for line in stopped.value.details if line.startswith("restored: ")] == [
+        f"restored: {name} takes pods again; evicted pods do not move back" for name in ("w1", "w2")
+    ]
+    assert scene.cordoned == []
+    scene.at_rest = lambda: None
+    assert scene.both().ended
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_during_the_test_ends_it_and_nothing_else_is_tried() -> None:
+    scene = Scene()
+    tested, asked = scene.rack.run_network_test, list[object]()
+
+    def interrupted(nodes: Any, *_: Any, **__: Any) -> Any:
+        asked.append(nodes)
+        raise KeyboardInterrupt
+
+    scene.on = lambda what: (
+        setattr(scene.rack, "run_network_test", interrupted) if what == "mark w1 return" else None
+    )
+    with pytest.raises(Interrupted) as stopped:
+        scene.both()
+    assert len(asked) == 1
+    assert stopped.value.details[-1].startswith("w1, w2 stays out of service")
+    assert scene.cordoned == ["w1", "w2"]
+    scene.on = lambda _what: None
+    scene.rack.run_network_test = tested  # type: ignore[method-assign]
+    assert scene.both().ended
+    assert scene.cordoned == []
+
+
+def test_once_the_site_is_lost_no_node_of_the_batch_is_changed() -> None:
+    scene = Scene()
+
+    def lost() -> None:
+        scene.journal.refuse = LeaseLost("lost the site lock", hint="appliance status")
+
+    scene.at_rest = lost
+    with pytest.raises(LeaseLost) as stopped:
+        scene.both()
+    assert [line.partition(" ")[0] for line in stopped.value.details] == ["w1", "w2"]
+    assert scene.cordoned == ["w1", "w2"]
+    scene.journal.refuse, scene.at_rest = None, lambda: None
+    assert scene.both().ended
+    assert scene.cordoned == []
+
+
+def changes_of(scene: Scene) -> list[str]:
+    """The changes that a whole run of a batch makes on its nodes."""
+    seen: list[str] = []
+    scene.on = seen.append
+    assert scene.both().ended
+    return seen
+
+
+def test_a_run_that_is_killed_at_any_change_of_a_batch_is_ended_by_the_next() -> None:
+    changes = changes_of(Scene())
+    assert len(changes) > len(("cordon", "evict", "out", "return", "clear")) * 2
+    for number in range(len(changes)):
+        scene, left = Scene(), iter(range(number))
+
+        def killed(_what: str, left: Any = left) -> None:
+            if next(left, None) is None:
+                raise SystemExit
+
+        scene.on = killed
+        with pytest.raises(SystemExit):
+            scene.both()
+        scene.on = lambda _what: None
+        assert scene.both().ended, changes[number]
+        assert scene.cordoned == [], changes[number]
+        assert scene.rack.api.nodes["w2"].version == TAG
