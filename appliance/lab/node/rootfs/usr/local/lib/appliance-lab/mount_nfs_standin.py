@@ -24,6 +24,7 @@ import fusepy  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 FILE_SYSTEM_TYPE = "nfs4_standin"
 LIBRARY = "libnfs.so.13"
+SCOPED = "APPLIANCE_STANDIN_SCOPED"
 NFS_VERSION = 4
 PUTROOTFH, LOOKUP, SETATTR = 24, 15, 34
 # libnfs 4.0 has 4 KiB for a whole request of version 4.
@@ -285,8 +286,21 @@ class Export(fusepy.Operations):  # type: ignore[misc]
         return buffer.value.decode("utf-8", "surrogateescape")
 
 
+def _outlive_caller(arguments: list[str]) -> None:
+    """Begin again in a scope of systemd: a kernel's mount does not end with who made it."""
+    if SCOPED in os.environ:
+        return
+    words = ["systemd-run", "--scope", "--quiet", "--collect", "--", sys.executable]
+    os.environ[SCOPED] = "1"
+    with contextlib.suppress(OSError):
+        os.execvp(  # noqa: S606 - in its place, as mount(8) waits for this process
+            words[0], [*words, os.path.realpath(__file__), *arguments]
+        )
+
+
 def main(arguments: list[str]) -> int:
     """Mount as mount(8) asks: SERVER:PATH FOLDER [-o OPTIONS]."""
+    _outlive_caller(arguments)
     plain = []
     words = iter(arguments)
     for word in words:
