@@ -11,7 +11,9 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, read_typed
@@ -39,6 +41,7 @@ class UpgradeMark:
         snapshots: ``RELEASE NODE PATH`` of each snapshot of etcd that was restored once, saved
             before the first change of a release of the path.
         before: the release of site.yml when it began; empty where nobody noted it.
+        window_days: a certificate with fewer days left stops the upgrade; 0 for a week or less.
     """
 
     release: Line
@@ -49,10 +52,13 @@ class UpgradeMark:
     accepted: tuple[Line, ...] = ()
     snapshots: tuple[Line, ...] = ()
     before: Line = ""
+    window_days: Annotated[float, Field(ge=0, le=3660, allow_inf_nan=False)] = 0.0
 
     def as_text(self) -> str:
         """The annotation's value."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        # Tools of before know no window: they read the mark of a short one.
+        said = {name: one for name, one in asdict(self).items() if name != "window_days" or one}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
     def snapshot_of(self, release: str) -> str:
         """``RELEASE NODE PATH`` of the snapshot before a release of the path; empty: none."""

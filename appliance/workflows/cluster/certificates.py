@@ -28,6 +28,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
+from appliance.model.state.upgrade import mark_of
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
@@ -41,7 +42,7 @@ STEP: Final = "kubernetes_certificates"
 # The kubelet waits up to five minutes before it starts a container again that often ended.
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
-# An upgrade that goes on refuses certificates that end within its window, which is days at most.
+# An upgrade that goes on refuses certificates that end within its window: most take hours.
 SOON_DAYS: Final = 7.0
 
 
@@ -94,8 +95,10 @@ def renew_certificates(
 
 
 def _under_way(site: Site, observed: Observed, plan: RenewalPlan) -> tuple[Refusal, ...]:
-    """An upgrade renews them itself; where one ends soon, it needs this command to go on."""
-    due = plan.renewals and not any(one.ends_within(SOON_DAYS) for one in plan.renewals)
+    """An upgrade renews them itself; where one ends in its window, it needs this command first."""
+    mark = mark_of(observed.cluster)
+    soon = max(SOON_DAYS, mark.window_days if mark else 0.0)
+    due = plan.renewals and not any(one.ends_within(soon) for one in plan.renewals)
     return under_way(site, observed.cluster) if due else ()
 
 

@@ -106,12 +106,17 @@ def budgets(site: Site, evidence: Evidence) -> tuple[Gate, ...]:
     return _BUDGETS.all_of(faults, "no budget blocks")
 
 
+def days_beyond(window_seconds: float) -> float:
+    """How many days a certificate has to be valid for a window."""
+    return window_seconds / DAY + MARGIN_DAYS
+
+
 def certificates(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ...]:
     """No certificate of Kubernetes ends within the window."""
     window = evidence.window_seconds
     if isinstance(window, Silence):
         return (_CERTIFICATES.unknown(window, "see the forecast: --dry-run"),)
-    days = window / DAY + MARGIN_DAYS
+    days = days_beyond(window)
     faults = [
         gate
         for node in _members(site, evidence)

@@ -25,8 +25,10 @@ from appliance.model.upgrade.handmade.carrying import (
 from appliance.model.upgrade.losses import find_losses
 from appliance.model.upgrade.observed import is_between_releases
 from appliance.model.upgrade.points.left import left_of, what_is_left
+from appliance.model.upgrade.points.nodes import days_beyond
 from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
+from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import out_of_service, to_judge
 from appliance.workflows.session.survey import refuse
 
@@ -46,6 +48,9 @@ UNPACKED: Final = 3
 # A bundle has images of the GPU stack as well, which an upgrade does not load: the images of one
 # release of Kubernetes took 1.3 GB of a node's store.
 KUBERNETES_BYTES: Final = 1_300_000_000
+# Certificates that end sooner are renewed in the middle of any upgrade.
+SHORT_DAYS: Final = 7.0
+LONGEST_DAYS: Final = 3660.0
 RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
 
 
@@ -103,6 +108,13 @@ def judge(
         image_bytes=_image_bytes(request, [step.release for step in found.plan.steps]),
     )
     return gates(site, observed, evidence, found.plan.hops)
+
+
+def window_days(request: UpgradeRequest, session: Session, plan: UpgradePlan) -> float:
+    """With how many days left a certificate stops the upgrade; 0 for a week or less, or unknown."""
+    window = Clock(session.journal.read(), request.measured).of_plan(plan)
+    days = 0.0 if window.source == "unknown" else days_beyond(window.worst)
+    return min(round(days, 3), LONGEST_DAYS) if days > SHORT_DAYS else 0.0
 
 
 def is_half_way(request: UpgradeRequest, observed: Observed, mark: UpgradeMark | None) -> bool:

@@ -32,7 +32,7 @@ from appliance.model.upgrade.proof import (
     versions_of,
 )
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
-from appliance.workflows.cluster.upgrading.gates import accepted_by, carry
+from appliance.workflows.cluster.upgrading.gates import accepted_by, carry, window_days
 from appliance.workflows.cluster.upgrading.nodes import Batches
 from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.install import InstallRequest, install
@@ -209,6 +209,7 @@ class UpgradeRun:
             accepted=tuple(sorted(self._accepted)),
             snapshots=with_snapshot(old.snapshots if old else (), snapshot),
             before=old.before if old else self._site.settings.appliance_release,
+            window_days=window_days(request, self._session, self._plan),
         )
         self._annotate(self._mark)
 
