@@ -107,11 +107,11 @@ def upgrade_runai(
     plan, observed, volumes = _planned(desired, session)
     if request.dry_run or not plan.steps:
         # A run that was killed at its very end has left the old name there. No lock is taken: no
-        # node is changed, and the name is of a file that was just seen unpacked and installed. The
-        # write would be of an older state only if another upgrade, which takes minutes and is seen
-        # by its record from its first step on, began and ended between this look and this line.
-        # Even then only this machine's site.yml is behind, as any copy is after an upgrade from
-        # another machine; the next plan says so.
+        # node is changed, and the name is of a file that was just seen unpacked and installed. It
+        # would be an old name only if another upgrade, which takes minutes and is seen by its
+        # record from its first step on, began and ended between this look and this line. Even then
+        # only this machine's site.yml is behind, as after any upgrade from another machine: the
+        # preflight refuses an install of another version than the one that runs.
         named = not request.dry_run and _is_prepared(plan, desired, observed)
         named = named and _name_bundle(request, session)
         return RunaiUpgradeResult(plan, differences=_differences(desired, observed), named=named)
