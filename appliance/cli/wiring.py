@@ -274,7 +274,7 @@ class Wiring:
         """The nodes' BMCs."""
         from appliance.adapters.hardware.redfish import RedfishBmcs
 
-        return RedfishBmcs.sharing(self.bmc_driver)
+        return RedfishBmcs.sharing(self.bmc_driver.sessions)
 
     @cached_property
     def bmc_driver(self) -> RedfishDriver:

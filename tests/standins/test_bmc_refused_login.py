@@ -64,7 +64,7 @@ def test_who_reports_and_who_drives_share_what_a_bmc_refused(tmp_path: Path) -> 
     with simulated(tmp_path, configured()) as (server,):
         known = {**secrets(tmp_path), "vault_bmc_password": "wrong-one-1"}
         driver = RedfishDriver(lambda: known, port=server.server_address[1])
-        said = RedfishBmcs.sharing(driver).report(node())
+        said = RedfishBmcs.sharing(driver.sessions).report(node())
         assert said is not None
         assert "it refused vault_bmc_user" in said.reason
         with pytest.raises(NodeUnreachable, match="not tried again"), driver.open(node()):

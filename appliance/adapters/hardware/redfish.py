@@ -11,7 +11,6 @@ from appliance.model.node.bmc.report import BmcReport
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 
 if TYPE_CHECKING:
-    from appliance.adapters.hardware.redfish_driver import RedfishDriver
     from appliance.model.site.settings import Node
 
 # For all answers of one BMC: three documents of some tens of kilobytes, from slow hardware.
@@ -31,10 +30,10 @@ class RedfishBmcs:
         self._sessions = RedfishSessions(secrets, port)
 
     @classmethod
-    def sharing(cls, driver: RedfishDriver) -> Self:
-        """The same BMCs; a password that one of the two was refused is tried by neither again."""
+    def sharing(cls, sessions: RedfishSessions) -> Self:
+        """BMCs by sessions that others use too; a password that was refused is tried by none again."""
         found = cls(lambda: {})
-        found._sessions = driver.sessions
+        found._sessions = sessions
         return found
 
     def report(self, node: Node) -> BmcReport | None:
