@@ -31,7 +31,7 @@ class RedfishBmcs:
 
     @classmethod
     def sharing(cls, sessions: RedfishSessions) -> Self:
-        """BMCs by sessions that others use too; a password that was refused is tried by none again."""
+        """BMCs by sessions that others use too: none tries a password again that was refused."""
         found = cls(lambda: {})
         found._sessions = sessions
         return found
