@@ -14,8 +14,10 @@ import tarfile
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from appliance.adapters.bundle.directory import BundleDirectory
@@ -61,8 +63,11 @@ def _blob(layout: Path, digest: str) -> Path:
     return layout / "blobs" / digest.replace(":", "/")
 
 
-def floor(site_directory: Path, bundle: Path, folder: Path) -> float:
-    """Seconds of kubeadm's own commands, past SSH, on images that are ready to be loaded."""
+def floor(site_directory: Path, bundle: Path, folder: Path) -> dict[str, float]:
+    """Part -> seconds of kubeadm's own commands, past SSH, on images that are ready to be loaded.
+
+    The parts follow one another: their sum is the whole.
+    """
     site = load_site(site_directory)
     images = BundleDirectory(bundle).manifest.images
     (version,) = {n.partition(":")[2] for n in images if n.startswith("kube-apiserver:")}
@@ -74,7 +79,11 @@ def floor(site_directory: Path, bundle: Path, folder: Path) -> float:
         **dict.fromkeys(workers, archive(bundle, registry, OF_A_WORKER, folder / "worker.tar")),
     }
     ignored = ",".join(site.settings.kubernetes.ignore_preflight_errors)
+    parts: dict[str, float] = {}
     began = time.monotonic()
+
+    def ended(part: str) -> None:
+        parts[part] = time.monotonic() - began - sum(parts.values())
 
     def prepare(node: str) -> None:
         shell(node, "mkdir -p /opt/floor")
@@ -94,15 +103,19 @@ def floor(site_directory: Path, bundle: Path, folder: Path) -> float:
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(prepare, tars))
+    ended("prepare")
     kubeadm = "/opt/floor/kubeadm upgrade"
     _long(master, f"{kubeadm} apply {version} --yes --ignore-preflight-errors={ignored}")
+    ended("kubeadm apply")
     renew(master)
+    ended(f"kubelet of {master}")
     for worker in workers:
         _long(master, f"{KUBECTL} drain {worker} --ignore-daemonsets --delete-emptydir-data")
         _long(worker, f"{kubeadm} node --ignore-preflight-errors={ignored}")
         renew(worker)
         shell(master, f"{KUBECTL} uncordon {worker}")
-    return time.monotonic() - began
+        ended(worker)
+    return parts
 
 
 def _copy(path: Path, node: str, to: str) -> None:
@@ -123,14 +136,51 @@ def ours(site: Path, bundle: Path, release: str, *more: str) -> float:
     return float(done.seconds)
 
 
-def steps_of_upgrade(site: Path) -> dict[str, float]:
+def records(site: Path) -> list[dict[str, Any]]:
+    """The site's journal, oldest first."""
+    told = measure(appliance("history", "--last", "1000", "--site", str(site), "--output", "json"))
+    return list(json.loads(told.output))
+
+
+def steps_of_upgrade(journal: list[dict[str, Any]]) -> dict[str, float]:
     """Step -> seconds, of the steps of an upgrade in the site's journal, in all."""
-    told = measure(appliance("history", "--site", str(site), "--output", "json"))
     found: dict[str, float] = {}
-    for record in json.loads(told.output):
+    for record in journal:
         if "upgrade" in record["step"] or "kubelet" in record["step"]:
             found[record["step"]] = found.get(record["step"], 0.0) + record["took_seconds"]
     return found
+
+
+def steps_of_workers(journal: list[dict[str, Any]], workers: set[str]) -> list[str]:
+    """The records of these workers alone, as lines."""
+    return [
+        f"{record['step']} {'+'.join(record['nodes'])} {record['took_seconds']:.1f}"
+        for record in _of_workers(journal, workers)
+    ]
+
+
+def seconds_of_workers(journal: list[dict[str, Any]], workers: set[str]) -> float:
+    """From the first record of these workers' renewal to the end of the last; a second's error.
+
+    What is between two records counts: looks, and the gaps. What is before the first does not.
+    """
+    own = _of_workers(journal, workers)
+    began = [datetime.fromisoformat(record["started"]).timestamp() for record in own]
+    ended = [at + record["took_seconds"] for at, record in zip(began, own, strict=True)]
+    return float(max(ended) - min(began))
+
+
+def _of_workers(journal: list[dict[str, Any]], workers: set[str]) -> list[dict[str, Any]]:
+    """Its steps out of service, by nodes of this set and no other."""
+    out = ("maintain: ", "return: ", "upgrade: kubelet")
+    return [
+        record
+        for record in journal
+        if record["command"] == "cluster upgrade"
+        and record["step"].startswith(out)
+        and record["nodes"]
+        and set(record["nodes"]) <= workers
+    ]
 
 
 def delta(old: Path, new: Path) -> tuple[int, int]:
@@ -162,18 +212,27 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="appliance-bench-"))
     lab = Lab(given.name, given.bundle, folder)
     site, _ = lab.up()
-    bare = floor(site, given.new_bundle, folder)
-    show(f"floor: {bare:.0f} s (load {load()})")
+    parts = floor(site, given.new_bundle, folder)
+    bare = sum(parts.values())
+    words = ", ".join(f"{part} {seconds:.1f}" for part, seconds in parts.items())
+    show(f"floor: {bare:.0f} s (load {load()}); parts: {words}")
     site, _ = lab.up()
     took = ours(site, given.new_bundle, release)
-    show(f"cluster upgrade: {took:.0f} s (load {load()}); steps: {steps_of_upgrade(site)}")
+    journal, workers = records(site), [node.name for node in load_site(site).workers]
+    show(f"cluster upgrade: {took:.0f} s (load {load()}); steps: {steps_of_upgrade(journal)}")
+    alone = [seconds_of_workers(journal, {worker}) for worker in workers]
+    for worker, seconds in zip(workers, alone, strict=True):
+        show(f"{worker} alone: {seconds:.0f} s; {steps_of_workers(journal, {worker})}")
     show(f"upgrade ÷ floor: {took / bare:.2f} (target {TARGETS['upgrade ÷ floor']})")
     if given.batch:
         site, _ = lab.up()
-        together = ours(site, given.new_bundle, release, "--max-unavailable", "2")
-        show(
-            f"both workers in one batch: {together:.0f} s (load {load()}); {steps_of_upgrade(site)}"
-        )
+        batched = ours(site, given.new_bundle, release, "--max-unavailable", "2")
+        journal = records(site)
+        show(f"with a batch: {batched:.0f} s (load {load()}); {steps_of_upgrade(journal)}")
+        together = seconds_of_workers(journal, set(workers))
+        show(f"one batch: {together:.0f} s; {steps_of_workers(journal, set(workers))}")
+        ratio, target = together / mean(alone), TARGETS["two workers in one batch ÷ one"]
+        show(f"two workers in one batch ÷ one: {ratio:.2f} (target {target})")
     lab.down()
 
 
