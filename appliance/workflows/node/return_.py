@@ -155,17 +155,25 @@ def nodes_return(
             back = _return_together(requests, session, failed)
         except Interrupted:
             return failed
-    for request in requests:
-        name = request.node.name
-        if name in failed or name in back:
-            continue
+    done = (*failed, *back)
+    _return_alone([one for one in requests if one.node.name not in done], session, failed)
+    return failed
+
+
+def _return_alone(
+    requests: Sequence[ReturnRequest], session: Session, failed: dict[str, ApplianceError]
+) -> None:
+    """Bring one node after the other back; after Ctrl-C no further one is tried."""
+    for number, request in enumerate(requests):
         try:
             node_return(request, session, lambda *_: True)
         except LeaseLost:
             raise
+        except Interrupted as stopped:
+            failed.update({one.node.name: stopped for one in requests[number:]})
+            return
         except ApplianceError as error:
-            failed[name] = error
-    return failed
+            failed[request.node.name] = error
 
 
 def _return_together(

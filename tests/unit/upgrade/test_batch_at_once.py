@@ -251,6 +251,28 @@ def test_ctrl_c_during_the_test_ends_it_and_nothing_else_is_tried() -> None:
     assert scene.cordoned == []
 
 
+def test_ctrl_c_while_a_node_is_tested_alone_leaves_the_next_as_it_is() -> None:
+    scene = Scene()
+    tested, asked = scene.rack.run_network_test, list[tuple[str, ...]]()
+
+    def fails_then_interrupts(nodes: Sequence[str], image: str, *, dns: bool = True) -> Any:
+        if nodes[0] != "w1":
+            return tested(nodes, image, dns=dns)
+        asked.append(tuple(nodes))
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+        return ("w1: w2 is not reached",)
+
+    scene.rack.run_network_test = fails_then_interrupts  # type: ignore[method-assign]
+    with pytest.raises(Interrupted) as stopped:
+        scene.both()
+    assert asked == [("w1", "w2", "cp1"), ("w1", "cp1")]
+    assert stopped.value.details[-1].startswith("w1, w2 stays out of service")
+    scene.rack.run_network_test = tested  # type: ignore[method-assign]
+    assert scene.both().ended
+    assert scene.cordoned == []
+
+
 def test_once_the_site_is_lost_no_node_of_the_batch_is_changed() -> None:
     scene = Scene()
 
