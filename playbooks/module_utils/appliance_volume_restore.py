@@ -173,11 +173,10 @@ class Course:
             known = dict(record, folders=sorted({*record["folders"], *folders}))
             write_record(known)
             return known
-        if record and not record["ended"]:
-            for folder in record["folders"]:
-                names = Names(folder, record["stamp"])
-                self._take_away(names.filling)
-                self._take_away(names.whole)
+        for folder in record["folders"] if record else ():
+            names = Names(folder, record["stamp"])
+            self._take_away(names.filling)
+            self._take_away(names.whole)
         keys = ("key", "stamp", "backup", "file_sha256")
         new = {"schema": 1, "folders": sorted(folders), "whole": [], "ended": False}
         new.update({key: self._want[key] for key in keys})

@@ -188,6 +188,20 @@ def test_what_an_abandoned_restore_left_goes_before_the_next_one(server: Server)
     assert server.names() == [FOLDER, f"{FOLDER}.restored-20260302T030000Z"]
 
 
+def test_what_an_ended_restore_did_not_exchange_goes_before_the_next_one(server: Server) -> None:
+    """A run for two volumes was killed; the next one was for one of them."""
+    told, content, _ = server.save()
+    server.load(told, content)
+    record = restoring.read_record()
+    restoring.write_record({**record, "ended": True})
+    later = "rack-20260302T020000Z.20260302T030000Z"
+    server.act(
+        "load", later, content, claim=CLAIM,
+        told={**told, "size": len(content), "sha256": _sha256(content)},
+    )  # fmt: skip
+    assert server.names() == [FOLDER, f"{FOLDER}.restored-20260302T030000Z"]
+
+
 def _sha256(content: bytes) -> str:
     import hashlib
 

@@ -121,6 +121,9 @@ REFUSED: dict[str, tuple[dict[str, Any], FakeVolumes, tuple[str, ...], str]] = {
     "a volume that is elsewhere now": (
         {}, FakeVolumes(replace(DATA, server="198.18.7.200"), IDLE), (), "on 198.18.7.200:"
     ),
+    "two claims of one folder": (
+        {}, FakeVolumes(DATA, replace(IDLE, path=DATA.path)), (), "which team/data has, too"
+    ),
     "an archive that broke off": (
         {"without": ["volumes/team/data/data.tar.gz"]}, FakeVolumes(), (), "no archive in the bac"
     ),

@@ -202,6 +202,7 @@ def faults_of(
             "this version or an earlier one",
             "take the later tool: appliance self upgrade --bundle DIR",
         )
+    yield from _shared(targets)
     for one in targets:
         if one.users and not one.swapped:
             yield _used(one)
@@ -217,6 +218,21 @@ def faults_of(
             f"{-(-needed // _MB)} MB: the present folders stay beside the restored ones",
             "remove what earlier restores kept there, or restore fewer volumes: --volume CLAIM",
         )
+
+
+def _shared(targets: Sequence[Target]) -> Iterator[Refusal]:
+    """Volumes that a person gave one folder."""
+    first: dict[str, str] = {}
+    for one in targets:
+        other = first.setdefault(one.folder, one.claim)
+        if other != one.claim:
+            yield Refusal(
+                one.claim,
+                CHECK,
+                f"the folder {one.folder}, which {other} has, too",
+                "a folder of its own",
+                f"restore one of both: --volume {one.claim}",
+            )
 
 
 def _used(one: Target) -> Refusal:
