@@ -66,7 +66,9 @@ def _blob(layout: Path, digest: str) -> Path:
 def floor(site_directory: Path, bundle: Path, folder: Path) -> dict[str, float]:
     """Part -> seconds of kubeadm's own commands, past SSH, on images that are ready to be loaded.
 
-    The parts follow one another: their sum is the whole.
+    In the order of the page "Upgrading kubeadm clusters" of Kubernetes 1.23: a control-plane node
+    is drained before its kubelet is renewed, too. The parts follow one another: their sum is the
+    whole.
     """
     site = load_site(site_directory)
     images = BundleDirectory(bundle).manifest.images
@@ -107,10 +109,13 @@ def floor(site_directory: Path, bundle: Path, folder: Path) -> dict[str, float]:
     kubeadm = "/opt/floor/kubeadm upgrade"
     _long(master, f"{kubeadm} apply {version} --yes --ignore-preflight-errors={ignored}")
     ended("kubeadm apply")
+    drain = "--ignore-daemonsets --delete-emptydir-data"
+    _long(master, f"{KUBECTL} drain {master} {drain}")
     renew(master)
+    shell(master, f"{KUBECTL} uncordon {master}")
     ended(f"kubelet of {master}")
     for worker in workers:
-        _long(master, f"{KUBECTL} drain {worker} --ignore-daemonsets --delete-emptydir-data")
+        _long(master, f"{KUBECTL} drain {worker} {drain}")
         _long(worker, f"{kubeadm} node --ignore-preflight-errors={ignored}")
         renew(worker)
         shell(master, f"{KUBECTL} uncordon {worker}")

@@ -26,8 +26,11 @@ def _python(folder: str) -> list[Path]:
 
 
 def _calls(path: Path) -> set[str]:
-    calls = (node for node in ast.walk(ast.parse(tree.read(path))) if isinstance(node, ast.Call))
-    return {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+    """The names that are called, and those of classes whose own functions are."""
+    nodes = ast.walk(ast.parse(tree.read(path)))
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    called += [one.value for one in called if isinstance(one, ast.Attribute)]
+    return {one.id for one in called if isinstance(one, ast.Name)}
 
 
 def test_one_place_builds_the_adapters_of_a_site() -> None:
