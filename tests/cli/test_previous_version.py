@@ -46,7 +46,7 @@ OF_ANOTHER = {
     ("runai", "access", "kubeconfig"), ("node", "power", "status"),
     ("hardware", "inspect"), ("hardware", "qualify"), ("hardware", "record"),
     ("hardware", "bios", "show"),
-    ("cluster", "backup", "list"), ("cluster", "backup", "verify"),
+    ("cluster", "backup", "fetch"), ("cluster", "backup", "list"), ("cluster", "backup", "verify"),
 }  # fmt: skip
 READ = sorted(LOOKING.keys() - OF_ANOTHER)
 
