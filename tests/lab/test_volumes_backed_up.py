@@ -18,6 +18,7 @@ import yaml
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
 from tests.lab.support.cluster import KUBECTL, busybox
+from tests.lab.support.runbook import Runbook
 from tests.lab.support.storage_site import write_storage
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -25,6 +26,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 RANDOM = random.SystemRandom()
 KILLS = 4
 CLAIM, POD = "research", "writer"
+BACK_UP, RECOVER = Runbook("back-up-the-appliance"), Runbook("recover-the-cluster")
 # As a listing of the folder: owners, modes, links, sizes and sums.
 LISTING = (
     "cd {folder} && find . -printf '%P %y %m %U:%G %n %l\\n' | sort && "
@@ -108,17 +110,31 @@ def _damage(lab: LabSite, folder: str) -> None:
     lab.shell("cp1", f"cd {folder}; rm -r models; echo other > noise; echo new > newer")
 
 
+def _values(lab: LabSite, file: Path | None = None) -> dict[str, str]:
+    return {
+        "SITE": str(lab.directory),
+        "team-a/datasets": f"default/{CLAIM}",
+        "rack7-20260301T020000Z.backup": str(file),
+        "rack7.key": str(lab.directory.parent / "key.txt"),
+    }
+
+
 def _words(lab: LabSite, file: Path, *more: str) -> tuple[str, ...]:
-    key = lab.directory.parent / "key.txt"
-    given = ("cluster", "restore", str(file), "--identity", str(key), "--only", "volumes")
+    command = (
+        "appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key "
+        "--only volumes --volume team-a/datasets"
+    )
+    given = RECOVER.words(command, _values(lab, file))
     return (*given, "--site", str(lab.directory), *more)
 
 
 @pytest.fixture(scope="module")
 def saved(lab: LabSite, folder: str) -> tuple[Path, str]:
     """A backup with the data, proved with its key; and the listing at that time."""
-    words = ("cluster", "backup", "create", "--volume", f"default/{CLAIM}", "--yes")
-    said = succeed(*words, "--site", str(lab.directory), "--output", "json")
+    every = "appliance cluster backup create --volumes --dry-run --site SITE"
+    assert f"default/{CLAIM}" in succeed(*BACK_UP.words(every, _values(lab))).stdout
+    one = "appliance cluster backup create --volume team-a/datasets --site SITE"
+    said = succeed(*BACK_UP.words(one, _values(lab)), "--yes", "--output", "json")
     found = json.loads(said.stdout)
     assert any(f"pods use it and may write meanwhile: {POD}" in one for one in found["planned"])
     assert "volumes" in found["backup"]["kinds"]
@@ -144,7 +160,14 @@ def test_a_claim_that_a_pod_has_is_not_restored(lab: LabSite, saved: tuple[Path,
 def test_what_was_damaged_comes_back_and_stays_beside(
     lab: LabSite, folder: str, saved: tuple[Path, str]
 ) -> None:
+    planned = (
+        "appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key "
+        "--only volumes --dry-run"
+    )
     _damage(lab, folder)
+    damaged = _listing(lab, folder)
+    succeed(*RECOVER.words(planned, _values(lab, saved[0])), "--site", str(lab.directory))
+    assert _listing(lab, folder) == damaged
     found = json.loads(succeed(*_words(lab, saved[0], "--yes", "--output", "json")).stdout)
     assert _listing(lab, folder) == saved[1]
     kept = found["volumes"][0]["kept"]
