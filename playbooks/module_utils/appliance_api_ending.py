@@ -11,6 +11,7 @@ What must not be here: that a server ends (kubeadm and the kubelet do that).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -22,12 +23,14 @@ from ansible.module_utils.appliance_listeners import PROC, has_one_of, sockets_o
 PORT = 6443
 ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.5
+# A look may hang at a process that the kernel holds: kubeadm's end waits no longer for it.
+JOIN_SECONDS = 10.0
 
 
 def _port(server):
     """Return the port that a server was told to listen on."""
     word = server["flags"].get("secure-port") or ""
-    return int(word) if word.isdigit() else PORT
+    return int(word) if re.fullmatch("[0-9]{1,5}", word) else PORT
 
 
 class EndingServers:
@@ -50,7 +53,7 @@ class EndingServers:
 
     def __exit__(self, *_):
         self._over.set()
-        self._thread.join()
+        self._thread.join(JOIN_SECONDS)
 
     def _follow(self):
         while not self._over.is_set():
@@ -66,13 +69,15 @@ class EndingServers:
             # A process is known by its number and its start: numbers are given again.
             known = (server["pid"], server["started"])
             there.add(known)
-            serving = sockets_of(_port(server), self._proc)
-            if has_one_of(self._proc / str(server["pid"]), serving):
+            # A table that cannot be read shows no closed port: it ends this look.
+            serving = sockets_of(_port(server), self._proc, sure=True)
+            if has_one_of(self._proc / str(server["pid"]), serving, sure=True):
                 self._listened.add(known)
                 self._closed.pop(known, None)
             elif known in self._listened:
                 closed = self._closed.setdefault(known, now)
-                if now - closed >= ANSWER_SECONDS and known not in self._told:
+                is_due = now - closed >= ANSWER_SECONDS and known not in self._told
+                if is_due and not self._over.is_set():
                     self._told.add(known)
                     self._kill(server["pid"], signal.SIGTERM)
         self._listened &= there

@@ -13,11 +13,16 @@ PROC = Path("/proc")
 LISTENS = "0A"  # TCP_LISTEN (include/net/tcp_states.h)
 
 
-def sockets_of(port, proc=PROC):
-    """Return the sockets that listen on a port in this machine's own network, as /proc has them."""
+def sockets_of(port, proc=PROC, sure=False):
+    """Return the sockets that listen on a port in this machine's own network, as /proc has them.
+
+    Raises:
+        OSError: with C(sure), a table cannot be read; without IPv6 there is only one.
+    """
     found = set()
     for name in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
+        missing = FileNotFoundError if name == "tcp6" else ()
+        with contextlib.suppress(missing if sure else OSError):
             for line in (proc / "net" / name).read_text().splitlines()[1:]:
                 words = line.split()
                 if words[3] == LISTENS and int(words[1].rpartition(":")[2], 16) == port:
@@ -25,9 +30,13 @@ def sockets_of(port, proc=PROC):
     return found
 
 
-def has_one_of(process, sockets):
-    """Return whether a process, a folder of /proc, has one of these sockets."""
-    with contextlib.suppress(OSError):
+def has_one_of(process, sockets, sure=False):
+    """Return whether a process, a folder of /proc, has one of these sockets.
+
+    Raises:
+        OSError: with C(sure), what it has open cannot be read.
+    """
+    with contextlib.suppress(() if sure else OSError):
         for handle in (process / "fd").iterdir():
             with contextlib.suppress(OSError):
                 if os.readlink(str(handle)) in sockets:  # noqa: PTH115  (Python 3.8)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,7 +96,59 @@ def test_one_that_went_by_itself_is_not_told(machine: Machine) -> None:
 
 def test_a_port_that_is_no_number_stops_nothing() -> None:
     assert ending._port({"flags": {"secure-port": "x"}}) == 6443
+    assert ending._port({"flags": {"secure-port": "\u00b2"}}) == 6443
     assert ending._port({"flags": {}}) == 6443
+
+
+@pytest.mark.parametrize("missing", ["net/tcp", "net/tcp6", "PID/fd"])
+def test_where_a_table_cannot_be_read_nobody_is_told(missing: str, tmp_path: Path) -> None:
+    """What cannot be read shows no closed port."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "4711" / "fd").mkdir(parents=True)
+    (tmp_path / "4711" / "fd" / "3").symlink_to("socket:[99]")
+    row = "0: 00000000:192B 00000000:0000 0A 0:0 0:0 0 0 0 99"
+    (tmp_path / "net" / "tcp").write_text("head\n")
+    (tmp_path / "net" / "tcp6").write_text(f"head\n{row}\n")
+    seconds, killed = [0.0], list[Any]()
+    watch = ending.EndingServers(
+        servers=lambda: [{"pid": 4711, "flags": {}, "started": 5.0}],
+        proc=tmp_path,
+        clock=lambda: seconds[0],
+        kill=lambda *words: killed.append(words),
+    )
+    watch.look()
+    path = tmp_path / missing.replace("PID", "4711")
+    path.rename(tmp_path / "away")
+    # Reading it is an error; that there is none would say that IPv6 is off.
+    path.symlink_to(path)
+    for seconds[0] in range(1, 60):
+        with suppress(OSError):
+            watch.look()
+    assert killed == []
+
+
+def test_a_look_that_hangs_holds_up_nobody_and_tells_nobody_late(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "JOIN_SECONDS", 0.0)
+    hangs, looked, told = threading.Event(), threading.Event(), list[int]()
+
+    def servers() -> list[dict[str, Any]]:
+        looked.set()
+        hangs.wait()
+        return machine.servers()
+
+    watch = ending.EndingServers(
+        servers=servers, clock=lambda: 100.0, kill=lambda pid, _: told.append(pid)
+    )
+    known = (os.getpid(), machine.started)
+    watch._listened, watch._closed = {known}, {known: 0.0}
+    machine.socket.close()
+    with watch:
+        looked.wait()
+    hangs.set()
+    watch._thread.join()
+    assert told == []
 
 
 def test_it_looks_by_itself_until_it_is_over(machine: Machine) -> None:
