@@ -81,15 +81,13 @@ class Course:
     def look(self, _stream):
         """Return what a restore is planned by; nothing changes."""
         record, seen = read_record(), os.fstatvfs(self._export)
-        whole = record.get("whole", []) if record.get("key") == self._want["key"] else []
+        known = record["exchanged"] if record.get("key") == self._want["key"] else []
         found = {}
         for claim, names in self._names.items():
-            made = self._is_there(names.whole)
-            found[claim] = {
-                "there": self._is_there(names.folder),
-                "whole": made,
-                "swapped": claim in whole and not made,
-            }
+            there, made = self._is_there(names.folder), self._is_there(names.whole)
+            # By the folder: a claim that was made again meanwhile has another one.
+            swapped = names.folder in known and there and not made
+            found[claim] = {"there": there, "whole": made, "swapped": swapped}
         listed = [name for name in archive.names_in(self._export) if KEPT.fullmatch(name)]
         return {
             "free_bytes": max(0, seen.f_bavail * seen.f_frsize - RESERVE),
@@ -102,7 +100,7 @@ class Course:
         """Make a new folder of an archive beside the present one, and compare it."""
         claim, told = self._want["claim"], self._want["told"]
         names, record = self._names[claim], self._begun()
-        if self._is_there(names.whole) or claim in record["whole"]:
+        if self._is_there(names.whole) or self._is_exchanged(names, record):
             return {"digest": told["digest"]}
         self._take_away(names.filling)
         os.mkdir(names.filling, extract.PRIVATE, dir_fd=self._export)
@@ -118,7 +116,6 @@ class Course:
         os.sync()
         os.rename(names.filling, names.whole, src_dir_fd=self._export, dst_dir_fd=self._export)
         os.fsync(self._export)
-        write_record(dict(record, whole=[*record["whole"], claim]))
         return {"digest": told["digest"]}
 
     def swap(self, _stream):
@@ -127,11 +124,12 @@ class Course:
         missing = [
             claim
             for claim, names in self._names.items()
-            if not self._is_there(names.whole) and claim not in record["whole"]
+            if not self._is_there(names.whole) and not self._is_exchanged(names, record)
         ]
         if missing:
             raise RestoreError("%s was not restored beside the present folder" % missing[0])
-        write_record(dict(record, whole=sorted({*record["whole"], *self._names})))
+        begun = {names.folder for names in self._names.values()}
+        write_record(dict(record, exchanged=sorted({*record["exchanged"], *begun})))
         for names in self._names.values():
             if not self._is_there(names.whole):
                 continue
@@ -159,6 +157,9 @@ class Course:
         os.rename(old, new, src_dir_fd=self._export, dst_dir_fd=self._export)
         os.fsync(self._export)
 
+    def _is_exchanged(self, names, record):
+        return names.folder in record["exchanged"] and self._is_there(names.folder)
+
     def _is_there(self, name):
         try:
             os.stat(name, dir_fd=self._export, follow_symlinks=False)
@@ -178,7 +179,7 @@ class Course:
             self._take_away(names.filling)
             self._take_away(names.whole)
         keys = ("key", "stamp", "backup", "file_sha256")
-        new = {"schema": 1, "folders": sorted(folders), "whole": [], "ended": False}
+        new = {"schema": 1, "folders": sorted(folders), "exchanged": [], "ended": False}
         new.update({key: self._want[key] for key in keys})
         write_record(new)
         return new
@@ -194,7 +195,7 @@ class Course:
         if not self._is_there(name):
             return
         path = Path("/proc/self/fd/%d" % self._export) / name
-        if path.is_symlink() or ".before-" in name:
+        if path.is_symlink() or KEPT.fullmatch(name):
             raise RestoreError("%s is no folder of a restore" % name)
         shutil.rmtree(str(path))
 
@@ -236,7 +237,7 @@ def read_record():
         return {}
     if not isinstance(found, dict):
         return {}
-    lists = all(isinstance(found.get(key), list) for key in ("folders", "whole"))
+    lists = all(isinstance(found.get(key), list) for key in ("folders", "exchanged"))
     return found if lists and all(key in found for key in RECORDED) else {}
 
 

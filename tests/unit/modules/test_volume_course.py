@@ -235,3 +235,46 @@ def test_a_long_name_is_kept_within_what_a_file_system_takes(server: Server) -> 
     assert names.before.endswith(f".before-{STAMP}")
     assert restoring.Names("y" * 250, STAMP).before != names.before
     assert server.names() == [FOLDER]
+
+
+def made_again(server: Server) -> None:
+    """Somebody deleted the claim, and made one of the same name: it has an empty folder."""
+    shutil.rmtree(server.volume)
+    server.volume = server.export / "team-data-pvc-2"
+    server.volume.mkdir()
+    server.known[0].update(folder=server.volume.name, uid="u2", volume="pvc-2")
+
+
+@pytest.mark.parametrize("acts", [["load"], ["load", "swap"]])
+def test_a_claim_that_was_made_again_is_not_taken_for_a_restored_one(
+    server: Server, acts: list[str]
+) -> None:
+    told, content, _ = server.save()
+    for act in acts:
+        server.load(told, content) if act == "load" else server.act(act)
+    made_again(server)
+    seen = server.act("look")["volumes"][CLAIM]
+    assert seen == {"there": True, "whole": False, "swapped": False}
+    with pytest.raises(restoring.RestoreError, match="was not restored beside"):
+        server.act("swap")
+    restored(server, told, content)
+    assert (server.volume / "log").read_bytes() == b"first\n"
+
+
+def test_a_new_folder_that_a_person_removed_is_made_again(server: Server) -> None:
+    told, content, _ = server.save()
+    damaged(server)
+    server.load(told, content)
+    shutil.rmtree(server.export / f"{FOLDER}.restored-{STAMP}")
+    assert not server.act("look")["volumes"][CLAIM]["swapped"]
+    restored(server, told, content)
+    assert (server.volume / "log").read_bytes() == b"first\n"
+
+
+def test_a_claim_may_have_the_word_of_a_kept_folder_in_its_name(server: Server) -> None:
+    server.volume.rename(server.export / "team-a.before-b-pvc")
+    server.known[0]["folder"] = "team-a.before-b-pvc"
+    told, content, _ = server.save()
+    (server.export / f"team-a.before-b-pvc.restoring-{STAMP}").mkdir()
+    restored(server, told, content)
+    assert server.names() == ["team-a.before-b-pvc", f"team-a.before-b-pvc.before-{STAMP}"]

@@ -175,6 +175,21 @@ def test_a_pod_that_began_meanwhile_keeps_its_folder() -> None:
     assert volumes.done.count("load team/busy") == 1
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_claim_that_was_made_again_meanwhile_is_not_told_as_restored(again: bool) -> None:
+    volumes = FakeVolumes()
+    other = replace(IDLE, uid="u9", path="/srv/nfs/team-busy-pvc-9")
+
+    def happens(what: str) -> None:
+        if what == "after load team/busy":
+            volumes.listed = [DATA, other] if again else [DATA]
+
+    volumes.happens = happens
+    with pytest.raises(ClusterError, match="team/busy is not in the folder team-busy-pvc-2 any"):
+        restore(volumes)
+    assert "swap" not in volumes.done
+
+
 def test_an_export_without_space_is_refused() -> None:
     volumes = FakeVolumes()
     volumes.free_bytes = 1000

@@ -212,6 +212,7 @@ class _Run:
         ports: VolumeRestoreSources,
         plan: VolumeRestorePlan,
     ) -> None:
+        self._site = request.site
         self._session, self._ports, self._plan = session, ports, plan
         self._recorder = Recorder(request.run, session)
         claims = ", ".join(one.claim for one in plan.targets)
@@ -248,9 +249,22 @@ class _Run:
             backup.read(part.name, take)
 
     def _require_unused(self) -> None:
-        """A pod that began meanwhile would write on in the folder that is put aside."""
+        """A pod that began meanwhile would write on in the folder that is put aside.
+
+        A claim that was made again meanwhile has another folder, which nobody would exchange.
+        """
         due = {one.claim for one in self._plan.targets if not one.swapped}
-        for claim in self._ports.volumes.claims():
+        claims, records = self._ports.volumes.claims(), [one.record for one in self._plan.targets]
+        now, _ = targets_of(self._site, records, claims, ())
+        folders = {one.claim: one.folder for one in now}
+        for one in self._plan.targets:
+            if folders.get(one.claim) != one.folder:
+                raise ClusterError(
+                    f"{one.claim} is not in the folder {one.folder} any more: it was deleted or "
+                    "made again meanwhile; nothing was exchanged",
+                    hint="see it: kubectl get pvc -A; then run the same command again",
+                )
+        for claim in claims:
             if claim.claim in due and claim.users:
                 pods = ", ".join(user.pod for user in claim.users[:5])
                 raise ClusterError(
