@@ -22,7 +22,9 @@ import urllib.parse
 CHUNK, BLOCK = 1 << 18, 1 << 16
 MOST_DEPTH, MOST_STEP_BYTES, MOST_ENTRIES = 200, 255, 1 << 27
 MOST_FILE_BYTES, MOST_EXTENTS, MOST_HEADER_BYTES = 1 << 46, 5000, 1 << 18
-MOST_XATTR_BYTES = 1 << 16
+MOST_XATTR_BYTES, MOST_XATTRS = 1 << 16, 100
+# Of the first names of files that have several; a file beyond that is saved again by each name.
+MOST_NAMES_BYTES, MOST_NOTED = 1 << 28, 100
 # A file with more holes than that is read whole, up to this size.
 MOST_WHOLE_BYTES = 1 << 38
 MOST_ID = (1 << 32) - 2
@@ -134,6 +136,18 @@ class Listing:
         }
 
 
+class Noted(list):
+    """The first of what is noted; ``total`` counts all, however much a pod causes."""
+
+    total = 0
+
+    def append(self, one):
+        """Count one; keep it where it is among the first."""
+        self.total += 1
+        if len(self) < MOST_NOTED:
+            super().append(one)
+
+
 class Walk:
     """All entries below an open folder.
 
@@ -144,7 +158,8 @@ class Walk:
 
     def __init__(self, handle):
         self._top, self._names, self._device = handle, {}, os.fstat(handle).st_dev
-        self.left_out, self.changed = [], []
+        self._names_bytes = 0
+        self.left_out, self.changed = Noted(), Noted()
 
     def entries(self):
         """Yield (entry, handle); the handle of a file is open until the next one."""
@@ -189,14 +204,19 @@ class Walk:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode):
             raise ArchiveError("it became something else while it was read")
-        first = self._names.get(seen.st_ino)
-        if first is not None:
-            yield self._entry(path, "hard", seen, None, target=first), None
+        first, content = self._names.get(seen.st_ino), (seen.st_size, seen.st_mtime_ns)
+        if first is not None and first[2] == content:
+            # Of one file there is one mode and owner, whatever a pod does to it meanwhile.
+            yield Entry(path, "hard", first[1], target=first[0]), None
             return
+        if first is not None:
+            # Another content: it was written meanwhile, or another file has the number now.
+            self.changed.append(path)
         extents = extents_of(handle, seen)
         entry = self._entry(path, "file", seen, handle, size=seen.st_size, extents=extents)
-        if seen.st_nlink > 1:
-            self._names[seen.st_ino] = path
+        if seen.st_nlink > 1 and self._names_bytes < MOST_NAMES_BYTES:
+            self._names[seen.st_ino] = (path, entry.state, content)
+            self._names_bytes += len(path) + TAR
         yield entry, handle
         now = os.fstat(handle)
         if (now.st_size, now.st_mtime_ns) != (seen.st_size, seen.st_mtime_ns):
@@ -204,8 +224,17 @@ class Walk:
 
     def _entry(self, path, kind, seen, handle, **more):
         state = (stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, seen.st_mtime_ns)
-        xattrs = {} if handle is None else xattrs_of(handle)
-        return Entry(path, kind, state, xattrs=xattrs, **more)
+        entry = Entry(path, kind, state, **more)
+        if handle is not None:
+            try:
+                entry.xattrs = xattrs_of(handle)
+                if entry.xattrs and len(header(entry)) > MOST_HEADER_BYTES:
+                    raise ArchiveError("they are too long")
+            except (OSError, ArchiveError) as error:
+                why = getattr(error, "strerror", None) or str(error)
+                entry.xattrs = {}
+                self.left_out.append((path, "without its extended attributes: %s" % why))
+        return entry
 
 
 def names_in(folder):
@@ -233,8 +262,10 @@ def xattrs_of(handle):
     except OSError as error:
         if error.errno not in (errno.ENOTSUP, errno.ENODATA, errno.EOPNOTSUPP):
             raise
+    if len(found) > MOST_XATTRS:
+        raise ArchiveError("there are too many")
     if sum(len(value) for value in found.values()) > MOST_XATTR_BYTES:
-        raise ArchiveError("its extended attributes are too long")
+        raise ArchiveError("they are too long")
     return found
 
 

@@ -126,7 +126,7 @@ def of_volumes(found, want, data):
                 continue
             told = {key: one[key] for key in ("claim", "volume", "uid", "folder")}
             told.update(listing.told(), archive=top + "/data.tar.gz")
-            told.update(changed=len(walk.changed), left_out=len(walk.left_out))
+            told.update(changed=walk.changed.total, left_out=walk.left_out.total)
             # First, so that whoever reads the archive knows what should be in it.
             found.text(top + "/volume.json", json.dumps(told, sort_keys=True).encode())
             found.file(top + "/data.tar.gz", path)
@@ -137,11 +137,11 @@ def _name(found, top, walk):
     """Name what is not as a whole copy would have it."""
     if walk.changed:
         named = ", ".join(_shown(path) for path in walk.changed[:MOST_NAMED])
-        why = "%d files changed while they were read: %s" % (len(walk.changed), named)
+        why = "%d files changed while they were read: %s" % (walk.changed.total, named)
         found.lacks(top, why)
     if walk.left_out:
         told = ("%s: %s" % (_shown(path), why) for path, why in walk.left_out[:MOST_NAMED])
-        found.lacks(top, "%d entries left out: %s" % (len(walk.left_out), ", ".join(told)))
+        found.lacks(top, "%d entries left out: %s" % (walk.left_out.total, ", ".join(told)))
 
 
 def _shown(path):

@@ -18,7 +18,6 @@ from ansible.module_utils.appliance_volume_archive import ArchiveError, Content,
 
 PRIVATE = 0o700
 TYPES = {code: kind for kind, code in archive.KINDS.items()}
-MOST_XATTRS = 100
 MOST_TARGET_BYTES = 4096
 # Of a header: a damaged or hostile one may cause any of these.
 BROKEN = (tarfile.TarError, ValueError, LookupError, OverflowError, TypeError)
@@ -180,7 +179,7 @@ def _xattrs(records, kind):
             found[name] = base64.b64decode(value, validate=True)
             if not name.startswith(archive.XATTRS) or len(found[name]) > archive.MOST_XATTR_BYTES:
                 raise ArchiveError("an extended attribute is none of a volume")
-    if len(found) > MOST_XATTRS:
+    if len(found) > archive.MOST_XATTRS:
         raise ArchiveError("an entry has too many extended attributes")
     return found
 
@@ -276,8 +275,10 @@ def _make(found, entry, folders, listing):
             os.symlink(entry.target, name, dir_fd=parent)
         else:
             os.mkfifo(name, 0o600, dir_fd=parent)
-            os.chmod(name, entry.state[0], dir_fd=parent)
         os.chown(name, *entry.state[1:3], dir_fd=parent, follow_symlinks=False)
+        if entry.kind == "pipe":
+            # After its owner: a new owner takes setuid and setgid away.
+            os.chmod(name, entry.state[0], dir_fd=parent)
         times = (entry.state[3], entry.state[3])
         os.utime(name, ns=times, dir_fd=parent, follow_symlinks=False)
     listing.add(entry, content)
