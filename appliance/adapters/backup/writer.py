@@ -38,6 +38,7 @@ from appliance.model.backup.record import (
     read_manifest,
     sidecar_text,
 )
+from appliance.model.backup.volumes.record import is_record
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.support.rules import without_secrets
 
@@ -120,7 +121,9 @@ class BackupWriter:
         if self._lacking > MOST_NAMED:
             more = f"and {self._lacking - MOST_NAMED} more"
             self.missing.append(Missing("all of it", more, "too many to be named"))
-        kinds = tuple(dict.fromkeys(part.kind for part in self.parts))
+        # What is known of a volume is none of its data: what broke off does not count as saved.
+        held = (part.kind for part in self.parts if not is_record(part.name))
+        kinds = tuple(dict.fromkeys(held))
         about = replace(manifest.about, kinds=kinds, missing=tuple(self.missing))
         self.manifest = replace(
             manifest, about=about, parts=tuple(self.parts), abandoned=tuple(self._abandoned)

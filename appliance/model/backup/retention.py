@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from appliance.model.backup.holdings import Held
+from appliance.model.backup.names import VOLUMES, kind_of
 
 DAY_SECONDS: Final = 86_400.0
 
@@ -30,7 +31,8 @@ def superseded(
     """The whole backups of a site that are neither young nor among the newest, oldest first.
 
     One that is damaged or interrupted is not counted, and does not go. The newest one of each kind
-    of parts stays, and so does the newest one of those that lack least.
+    of parts stays, and so does the newest one of those that lack least; of those with volumes, that
+    of the volumes, too.
 
     Args:
         held: what a place holds.
@@ -61,7 +63,15 @@ def _last_of_their_kind(ours: Sequence[Held]) -> set[str]:
             last.update(dict.fromkeys(one.sidecar.about.kinds, one.id))
             if len(one.sidecar.about.missing) == least:
                 last["whole"] = one.id
-    return set(last.values())
+    saved = [one for one in ours if one.sidecar and VOLUMES in one.sidecar.about.kinds]
+    fewest = min((_lost_volumes(one) for one in saved), default=0)
+    most = [one.id for one in saved if _lost_volumes(one) == fewest]
+    return {*last.values(), *most[-1:]}
+
+
+def _lost_volumes(one: Held) -> int:
+    missing = one.sidecar.about.missing if one.sidecar else ()
+    return sum(kind_of(lost.what) == VOLUMES for lost in missing)
 
 
 def _sha256(one: Held) -> str:

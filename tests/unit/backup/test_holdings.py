@@ -104,6 +104,8 @@ def _held(day: int, state: str = "whole", site: str = "rack7", **more: Any) -> H
 
 ALL = ("etcd", "runai")
 STRANGE = {"sha256": "9" * 64}
+SAVED = ("etcd", "volumes")
+LOST = (Missing("cp1", "volumes/team/data/data.tar.gz", "the connection broke"),)
 
 
 def _lacks(number: int) -> tuple[Missing, ...]:
@@ -141,6 +143,15 @@ RETENTION: dict[str, tuple[list[Held], Keep, list[int]]] = {
         [_held(0), _held(1), *(_held(d, missing=_lacks(2)) for d in (2, 3, 4))],
         Keep(1, 0),
         [0, 2, 3],
+    ),
+    "the last one with all of its volumes stays": (
+        [
+            *(_held(d, kinds=SAVED) for d in (0, 1)),
+            _held(2, kinds=SAVED, missing=LOST),
+            *(_held(d) for d in (3, 4)),
+        ],
+        Keep(1, 0),
+        [0, 3],
     ),
     "where each one lacks something, the newest that lacks least stays": (
         [_held(d, missing=_lacks(1 + d // 2)) for d in range(4)],

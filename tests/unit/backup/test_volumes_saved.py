@@ -79,6 +79,18 @@ def test_without_a_word_no_volume_is_in_a_backup(bench: Bench, volumes: FakeVolu
     assert volumes.asked == []
 
 
+def test_a_volume_whose_archive_broke_off_does_not_count_as_saved(
+    bench: Bench, volumes: FakeVolumes
+) -> None:
+    """The newest backup with volumes stays: it has to hold some."""
+    volumes.breaks = True
+    done = created(bench, volumes, ONE)
+    about = done.sidecar.about
+    assert [one.name for one in bench.manifest(about.id).of_kind("volumes")] == [RECORD]
+    assert "volumes" not in about.kinds
+    assert "volumes/team/data/data.tar.gz" in {one.what for one in about.missing}
+
+
 def test_whoever_writes_meanwhile_is_named(bench: Bench, volumes: FakeVolumes) -> None:
     done = created(bench, volumes, VolumesAsked(everything=True), dry_run=True)
     told = "\n".join(done.planned)

@@ -52,6 +52,7 @@ class FakeVolumes:
         self.measures = {one.claim: Measured(4, 200_006) for one in CLAIMS}
         self.free_bytes = 1 << 40
         self.asked: list[tuple[str, ...]] = []
+        self.breaks = False
 
     def claims(self) -> Sequence[Claim]:
         return self.listed
@@ -74,7 +75,7 @@ class FakeVolumes:
             for name, content in zip(names, self.contents, strict=True)
         ]
         answer = read_answer(json.dumps({"parts": parts}).encode(), "cp1", ["volumes"])
-        yield FakeStream(answer, self.contents)
+        yield FakeStream(answer, self.contents, breaks_after=1 if self.breaks else None)
 
 
 def plain(record: VolumeRecord, **changes: Any) -> bytes:
