@@ -239,11 +239,16 @@ def _steps(
     last = [node for node in due if node.name == site.services_node.name]
     masters = [n for n in due if CONTROL_PLANE in n.groups and n not in last]
     workers = [n for n in due if n not in masters and n not in last]
-    # One that an earlier run took out is nearest to being back.
-    for group in (workers, masters):
-        group.sort(key=lambda node: not nodes[node.name].out)
+    # One that an earlier run took out is nearest to being back. No other is in a batch with it: a
+    # budget there may wait for the very node that is out.
+    masters.sort(key=lambda node: not nodes[node.name].out)
+    out = [node for node in workers if nodes[node.name].out]
     size = options.max_unavailable
-    batches = [workers[start : start + size] for start in range(0, len(workers), size)]
+    batches = [
+        group[start : start + size]
+        for group in (out, [node for node in workers if node not in out])
+        for start in range(0, len(group), size)
+    ]
     for batch in (*batches, *([node] for node in masters), *([node] for node in last)):
         yield PatchStep(
             "nodes" if batch[0].in_cluster else "host",

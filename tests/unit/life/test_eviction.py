@@ -102,3 +102,24 @@ def test_a_controller_that_starts_its_pods_again_and_again_is_named() -> None:
         eviction.empty("w1")
     assert "scale it down" in (stopped.value.hint or "")
     assert not drain.unschedulable
+
+
+def test_pods_that_come_and_go_give_a_budget_no_more_time() -> None:
+    """A CronJob whose pods tolerate the cordon: each is of another Job, so none comes twice."""
+    drain, eviction = _bench()
+    held = web("web-0")
+    drain.pods = [held]
+    asked: list[str] = []
+
+    def evict(pod: PodOnNode) -> str:
+        asked.append(pod.where)
+        assert len(asked) < 1000, "it never ends"
+        if pod == held:
+            return "a PodDisruptionBudget does not allow it"
+        drain.pods = [held, web(f"job-{len(asked)}", owner=("Job", f"job-{len(asked)}"))]
+        return ""
+
+    drain.pods = [held, web("job-0", owner=("Job", "job-0"))]
+    drain.evict = evict  # type: ignore[method-assign]
+    with pytest.raises(StepNotVerified, match="has allowed no disruption"):
+        eviction.empty("w1")

@@ -106,3 +106,14 @@ def test_what_the_services_node_lacked_before_its_patch_is_no_fault_of_the_patch
     bench = with_services_alone()
     bench.rack.documents["srv"]["registry"]["serving"] = {"ok": False, "error": "refused"}
     assert bench.patch(nodes=("srv",)).done
+
+
+def test_no_other_node_is_in_a_batch_with_one_that_is_out() -> None:
+    """A budget of its pods may wait for the very node that is out."""
+    bench = Bench(workers=3)
+    bench.rack.fail_on["w2"] = PlaybookFailed("w2: apt failed")
+    with pytest.raises(PlaybookFailed):
+        bench.patch(nodes=("w2",))
+    bench.rack.batches.clear()
+    bench.patch(max_unavailable=2)
+    assert bench.rack.batches == [("w2",), ("w1", "w3"), ("cp1",)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import ClusterError, Interrupted, LeaseLost, StepNotVerified
+from appliance.model.plan.play import Play
 from appliance.model.state.cluster.pods import Budget, PodOnNode
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Fault
@@ -314,3 +315,70 @@ def test_a_run_that_is_killed_at_any_change_of_a_batch_is_ended_by_the_next() ->
         assert scene.both().ended, changes[number]
         assert scene.cordoned == [], changes[number]
         assert scene.rack.api.nodes["w2"].version == TAG
+
+
+def test_ctrl_c_while_nodes_are_renewed_waits_for_none_and_tests_none() -> None:
+    scene = Scene()
+    played, pauses = scene.rack.play, list[float]()
+
+    def interrupted(play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
+        if play.limit != ("w1", "w2") or play.playbook != "kubernetes_upgrade":
+            played(play, on_task)
+            return
+        scene.at_rest = lambda: pauses.append(scene.clock.now())
+        raise KeyboardInterrupt
+
+    scene.rack.play = interrupted  # type: ignore[method-assign]
+    with pytest.raises(Interrupted) as stopped:
+        scene.both()
+    assert (pauses, scene.rack.proofs) == ([], [("cp1", "w1")])
+    assert stopped.value.details[-1].startswith("w1, w2 stays out of service")
+    scene.rack.play, scene.at_rest = played, lambda: None  # type: ignore[method-assign]
+    assert scene.both().ended
+    assert scene.cordoned == []
+
+
+def test_a_node_that_is_given_back_is_not_said_to_stay_out() -> None:
+    """An earlier run was killed while it moved pods: this one gives the node back, too."""
+    scene = Scene()
+
+    def killed(what: str) -> None:
+        if what == "evict web-1":
+            raise SystemExit
+
+    scene.on = killed
+    with pytest.raises(SystemExit):
+        scene.both()
+    assert scene.cordoned == ["w1", "w2"]
+    scene.on = lambda _what: None
+    scene.drain.budgets = [Budget("team", "web", frozenset({"team/web-2"}), 0)]
+    with pytest.raises(StepNotVerified) as failed:
+        scene.both()
+    assert scene.cordoned == []
+    assert not [line for line in failed.value.details if "stays out of service" in line]
+
+
+def test_a_budget_that_waits_for_a_node_that_is_out_does_not_keep_it_out() -> None:
+    """An earlier run left w1 out; until it is back, nothing of w2's pods may go."""
+    scene = Scene(workers=3)
+    tested = scene.rack.run_network_test
+
+    def test(nodes: Sequence[str], image: str, *, dns: bool = True) -> tuple[str, ...]:
+        bad = nodes[0] == "w1"
+        return ("w1: DNS does not answer",) if bad else tested(nodes, image, dns=dns)
+
+    scene.rack.run_network_test = test  # type: ignore[method-assign]
+    with pytest.raises(StepNotVerified):
+        scene.both()
+    assert scene.cordoned == ["w1"]
+    scene.rack.run_network_test = tested  # type: ignore[method-assign]
+    scene.drain.pods["w3"] = [web("w3", "web-3")]
+    scene.drain.budgets = [Budget("team", "web", frozenset({"team/web-3"}), 0)]
+
+    def back(what: str) -> None:
+        if what == "clear w1":
+            scene.drain.budgets = []
+
+    scene.on = back
+    assert scene.both().ended
+    assert scene.cordoned == []

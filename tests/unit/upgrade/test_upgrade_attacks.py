@@ -58,15 +58,16 @@ def test_a_node_left_out_by_name_is_judged_by_what_runs_there() -> None:
 
 def test_a_node_that_failed_before_is_not_put_back_when_its_batch_fails() -> None:
     bench = Bench(workers=3)
-    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm ended with 1")
+    for name in ("w1", "w2"):
+        bench.rack.fail_on[name] = PlaybookFailed(f"{name}: kubeadm ended with 1")
     with pytest.raises(PlaybookFailed):
-        bench.upgrade()
-    assert bench.cordoned == ["w1"]
+        bench.upgrade(max_unavailable=2)
+    assert bench.cordoned == ["w1", "w2"]
     bench.drain.pods["w2"] = [web("w2")]
     bench.drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0)]
     with pytest.raises(StepNotVerified, match="has allowed no disruption") as stopped:
         bench.upgrade(max_unavailable=2)
-    assert bench.cordoned == ["w1"]
+    assert bench.cordoned == ["w1", "w2"]
     assert any(line.startswith("w1 stays out of service") for line in stopped.value.details)
 
 

@@ -265,11 +265,15 @@ def _old_parts(node: NodeVersions, tag: str) -> list[tuple[str, str]]:
 
 
 def _workers(hop: Hop, nodes: Mapping[str, NodeVersions], order: Order) -> Iterator[UpgradeStep]:
-    """Workers in batches; those that are out already come first."""
+    """Workers in batches; those that are out already come first.
+
+    No other is in a batch with them: a budget there may wait for the very node that is out.
+    """
     due = [n for n in nodes.values() if not n.control_plane and _reasons(hop, n, order)]
-    due.sort(key=lambda node: not node.out_for(order.to))
-    for start in range(0, len(due), order.at_once):
-        yield from _node_step(hop, due[start : start + order.at_once], order)
+    out = [node for node in due if node.out_for(order.to)]
+    for group in (out, [node for node in due if node not in out]):
+        for start in range(0, len(group), order.at_once):
+            yield from _node_step(hop, group[start : start + order.at_once], order)
 
 
 def _node_step(hop: Hop, nodes: Sequence[NodeVersions], order: Order) -> Iterator[UpgradeStep]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from appliance.errors import ApplianceError, ClusterError, LeaseLost
+from appliance.errors import ApplianceError, ClusterError, Interrupted, LeaseLost
 from appliance.model.node.drain import forecast
 from appliance.model.state.nodes.maintenance import Maintenance, timestamp
 from appliance.workflows.node.maintain import node_maintain, nodes_maintain
@@ -83,13 +83,16 @@ class Batches(Generic[Step]):
         """
         self._empty(step)
         error: ApplianceError | None = None
+        renewed: Sequence[str] = step.nodes
         try:
             self.converge(step)
         except LeaseLost:
             raise
+        except Interrupted as stopped:
+            # Nobody who stops it waits for nodes to settle, and for their tests.
+            error, renewed = stopped, ()
         except ApplianceError as failed:
-            error = failed
-        renewed = step.nodes if error is None else self._renewed(step)
+            error, renewed = failed, self._renewed(step)
         out = nodes_return([self._return_of(name) for name in renewed], self.session)
         left = [name for name in step.nodes if name in out or name not in renewed]
         error = error or next((out[name] for name in left), None)
@@ -138,10 +141,21 @@ class Batches(Generic[Step]):
         except (Exception, KeyboardInterrupt) as stopped:
             ours = [name for name in begun if name not in out]
             back = [sentence for name in ours if (sentence := self._give_back(name))]
-            back += [f"{name} stays out of service, as it was before; {AGAIN}" for name in out]
+            back += [
+                f"{name} stays out of service, as it was before; {AGAIN}"
+                for name in out
+                if self._is_out(name)
+            ]
             if isinstance(stopped, ApplianceError):
                 stopped.details = (*stopped.details, *back)
             raise
+
+    def _is_out(self, name: str) -> bool:
+        """Whether a node is in maintenance still: one whose pods only moved is given back."""
+        try:
+            return self.session.drain.view(name).maintenance is not None
+        except ApplianceError:
+            return True
 
     def _cordon(self, name: str) -> None:
         view = self.session.drain.view(name)

@@ -129,12 +129,13 @@ class Eviction:
         pods = self._left(one.name, first=one.known is None)
         if not pods:
             # Its last pods may be what a budget waited for on another node.
-            _start_again(held, gone=bool(one.left))
+            _start_again(held, gone=bool(one.left & (one.known or set())))
             return ()
         here = {pod.where for pod in pods}
         one.known = here if one.known is None else one.known
         self._refuse_returning(one.name, [p for p in pods if p.where not in one.known], one.back)
-        _start_again(held, gone=bool(one.left - here))
+        # One that came since gives no more time: others like it may come for ever.
+        _start_again(held, gone=bool((one.left - here) & one.known))
         one.left = here
         for pod in pods:
             self.guard()
