@@ -96,8 +96,17 @@ def test_whoever_writes_meanwhile_is_named(bench: Bench, volumes: FakeVolumes) -
     told = "\n".join(done.planned)
     assert "cp1: the data of team/data, 4 entries, 0 MB, as a crash would leave it" in told
     assert "team/busy: pods use it and may write meanwhile: train-0, web-x" in told
-    assert "team/filer" not in told
+    assert "not in it, because they are not on the export: team/deep, team/filer, team/loc" in told
     assert volumes.asked == []
+
+
+def test_all_volumes_where_none_can_be_saved_is_no_success(
+    bench: Bench, volumes: FakeVolumes
+) -> None:
+    volumes.listed = CLAIMS[2:]
+    with pytest.raises(PreflightFailed, match="no claim on it; elsewhere are team/deep, team/fil"):
+        created(bench, volumes, VolumesAsked(everything=True))
+    assert bench.names() == []
 
 
 # What was asked for, the section nfs, and the words of the refusal.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CHECK: Final = "volumes"
 _MB: Final = 1000 * 1000
 _MOST_USERS: Final = 5
+_MOST_ELSEWHERE: Final = 20
 # An entry takes two headers of tar at most, where its name is short.
 _ENTRY_BYTES: Final = 2048
 
@@ -71,11 +72,13 @@ class Choice:
         node: that serves the export; None: no node of the site does.
         volumes: that can be saved.
         refusals: why others cannot.
+        elsewhere: claims that were not named, and cannot be saved.
     """
 
     node: Node | None = None
     volumes: tuple[ChosenVolume, ...] = ()
     refusals: tuple[Refusal, ...] = field(default_factory=tuple)
+    elsewhere: tuple[str, ...] = ()
 
 
 def choose(
@@ -99,13 +102,25 @@ def choose(
             refusals.append(found)
         else:
             chosen[name] = found
+    elsewhere = []
     for name in sorted(known) if everything else ():
         found = _chosen(known[name], name, export)
         if isinstance(found, ChosenVolume):
             chosen[name] = found
+        elif name not in asked:
+            elsewhere.append(plain_words(name, 300))
     if everything and node is None:
         refusals.append(_elsewhere("--volumes", export))
-    return Choice(node, tuple(chosen.values()), tuple(refusals))
+    elif elsewhere and not chosen and export is not None:
+        seen = f"no claim on it; elsewhere are {_named(elsewhere)}"
+        hint = "compare the servers of kubectl get pv -o wide; or run the command without --volumes"
+        refusals.append(_refusal("--volumes", seen, f"claims on {export.source}", hint))
+    return Choice(node, tuple(chosen.values()), tuple(refusals), tuple(elsewhere))
+
+
+def _named(claims: Sequence[str]) -> str:
+    more = len(claims) - _MOST_ELSEWHERE
+    return ", ".join(claims[:_MOST_ELSEWHERE]) + (f" and {more} more" if more > 0 else "")
 
 
 def _chosen(claim: Claim | None, name: str, export: Export | None) -> ChosenVolume | Refusal:
@@ -191,4 +206,7 @@ def lines(choice: Choice, found: MeasuredVolumes) -> tuple[str, ...]:
                 f"{one.claim.claim}: pods use it and may write meanwhile: {named}"
                 + (f" and {more} more" if more > 0 else "")
             )
+    if choice.elsewhere:
+        named = _named(choice.elsewhere)
+        told.append(f"not in it, because they are not on the export: {named}")
     return tuple(told)
