@@ -223,13 +223,14 @@ class _Folders:
                 os.close(self._stack.pop()[1])
 
 
-def extract(stream, top, most_bytes):
+def extract(stream, top, most_bytes, most_entries):
     """Make everything of an archive in an empty open folder; return the listing of what came.
 
     Args:
         stream: gives the archive by its read.
         top: handle of the folder, which is ours.
         most_bytes: of data, as the backup says; more is refused.
+        most_entries: as the backup says; more is refused.
 
     Raises:
         ArchiveError: it is no archive of a volume.
@@ -249,6 +250,8 @@ def extract(stream, top, most_bytes):
                 continue
             if listing.data_bytes + entry.stored > most_bytes:
                 raise ArchiveError("it has more data than the backup says")
+            if sum(listing.counts.values()) >= most_entries:
+                raise ArchiveError("it has more entries than the backup says")
             _make(found, entry, folders, listing)
         if first is None:
             raise ArchiveError("the archive is empty")

@@ -103,20 +103,31 @@ class Course:
         if self._is_there(names.whole) or self._is_exchanged(names, record):
             return {"digest": told["digest"]}
         self._take_away(names.filling)
-        os.mkdir(names.filling, extract.PRIVATE, dir_fd=self._export)
-        with volumes.folder_of(self._export, names.filling) as top:
-            came = _Part(stream, int(told["size"]))
-            packed = gzip.GzipFile(fileobj=came)
-            listing = extract.extract(packed, top, int(told["data_bytes"]))
-            came.require(told["sha256"])
-            _, there = archive.listing_of(top)
-            sums = {listing.told()["digest"], there.told()["digest"]}
-            if sums != {told["digest"]}:
-                raise RestoreError("%s: what was restored is not what was saved" % claim)
+        try:
+            self._fill(names.filling, claim, told, stream)
+        except ERRORS:
+            # An export that is full would stay so for all pods.
+            self._take_away(names.filling)
+            raise
         os.sync()
         os.rename(names.filling, names.whole, src_dir_fd=self._export, dst_dir_fd=self._export)
         os.fsync(self._export)
         return {"digest": told["digest"]}
+
+    def _fill(self, name, claim, told, stream):
+        os.mkdir(name, extract.PRIVATE, dir_fd=self._export)
+        with volumes.folder_of(self._export, name) as top:
+            for acl in archive.xattrs_of(top):
+                # Of the export, for what is made in it; the volume's own ones come with it.
+                os.removexattr(top, acl)
+            came = _Part(stream, int(told["size"]))
+            packed = gzip.GzipFile(fileobj=came)
+            entries = sum(int(number) for number in told["counts"].values())
+            listing = extract.extract(packed, top, int(told["data_bytes"]), entries)
+            came.require(told["sha256"])
+            _, there = archive.listing_of(top)
+            if {listing.told()["digest"], there.told()["digest"]} != {told["digest"]}:
+                raise RestoreError("%s: what was restored is not what was saved" % claim)
 
     def swap(self, _stream):
         """Let the new folders take the names; what was there is kept."""

@@ -95,6 +95,7 @@ def test_an_archive_follows_the_program_with_what_it_has_to_be() -> None:
     assert nodes.given == b"archive"
     assert nodes.want["told"] == {
         "size": 7, "sha256": "ab" * 32, "digest": "d1" * 32, "data_bytes": 1500,
+        "counts": {"file": 2, "folder": 1},
     }  # fmt: skip
     assert (nodes.want["claim"], nodes.want["file_sha256"]) == ("team/data", "5b" * 32)
 

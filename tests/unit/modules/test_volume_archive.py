@@ -40,7 +40,7 @@ def unpacked(content: bytes, folder: Path, most: int = MOST) -> Any:
     folder.mkdir(mode=0o700)
     handle = opened(folder)
     try:
-        return extract.extract(io.BytesIO(content), handle, most)
+        return extract.extract(io.BytesIO(content), handle, most, MOST)
     finally:
         os.close(handle)
 

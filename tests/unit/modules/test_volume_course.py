@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +237,48 @@ def test_a_long_name_is_kept_within_what_a_file_system_takes(server: Server) -> 
     assert names.before.endswith(f".before-{STAMP}")
     assert restoring.Names("y" * 250, STAMP).before != names.before
     assert server.names() == [FOLDER]
+
+
+@pytest.mark.parametrize(
+    "change", [{"sha256": "0" * 64}, {"data_bytes": 5}, {"counts": {"file": 1}}]
+)
+def test_what_was_restored_in_vain_takes_no_room_of_the_export(
+    server: Server, change: dict[str, Any]
+) -> None:
+    told, content, _ = server.save()
+    with pytest.raises(restoring.ERRORS):
+        server.load(told, content, **change)
+    assert server.names() == [FOLDER]
+
+
+def test_a_full_export_is_as_before(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, content, _ = server.save()
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        server.load(told, content)
+    assert server.names() == [FOLDER]
+
+
+def test_an_archive_with_more_entries_than_the_backup_says_ends_early(server: Server) -> None:
+    told, content, _ = server.save()
+    with pytest.raises(restoring.ERRORS, match="more entries than the backup says"):
+        server.load(told, content, counts={"folder": 2})
+
+
+def test_a_default_acl_of_the_export_is_not_taken_for_one_of_the_volume(server: Server) -> None:
+    told, content, _ = server.save()
+    entries = ((1, 7, -1), (2, 7, 12345), (4, 5, -1), (16, 7, -1), (32, 0, -1))
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *one) for one in entries)
+    try:
+        os.setxattr(server.export, "system.posix_acl_default", acl)
+    except OSError:
+        pytest.skip("this file system has no ACLs")
+    restored(server, told, content)
+    assert os.listxattr(server.volume / "models") == []
 
 
 def made_again(server: Server) -> None:

@@ -83,6 +83,7 @@ class Server:
             "sha256": hashlib.sha256(content).hexdigest(),
             "digest": told["digest"],
             "data_bytes": told["data_bytes"],
+            "counts": told["counts"],
         }
         return self.act("load", content=content, claim=CLAIM, told={**part, **more})
 

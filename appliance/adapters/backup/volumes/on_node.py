@@ -136,6 +136,7 @@ class NodeVolumes:
             "sha256": part.sha256,
             "digest": record.digest,
             "data_bytes": record.data_bytes,
+            "counts": dict(record.counts),
         }
         want = self._about("load", key, targets)
         want.update(claim=record.claim, told=told, backup=backup[0], file_sha256=backup[1])
