@@ -31,6 +31,16 @@ Typed = Callable[..., int]
 NAME, OLD = "rack-20260921T141320Z", "rack-20260920T141320Z"
 
 
+class _OnThatDay(FakedSite):
+    """No backup here is of a time to come."""
+
+    @property
+    def clock(self) -> Any:
+        found = FakeClock()
+        found.time = MOMENT + 86_400
+        return found
+
+
 @pytest.fixture
 def nodes(tmp_path: Path) -> FolderNodes:
     """cp1 holds two backups; cp2 one of another site, and a half one."""
@@ -63,7 +73,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: FolderNodes) -
     fake.run_as_root, fake.stream_as_root = nodes.run_as_root, nodes.stream_as_root
 
     def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> SiteSession:
-        return FakedSite(site, desired, fake, fake, None)
+        return _OnThatDay(site, desired, fake, fake, None)
 
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(Application, "site", lambda *_: site)

@@ -15,6 +15,7 @@ RECORDS = {
     "appliance/adapters/kubernetes/pod_tests/annotated.py": "when the network was proved",
     "appliance/adapters/runai/certificate.py": "a certificate's days",
     "appliance/adapters/ssh/probing/answer.py": "when a node's facts arrived",
+    "appliance/cli/commands/cluster/backup_fetch.py": "whether a backup is of a time to come",
     "appliance/cli/commands/cluster/rehearsal.py": "when a run of a rehearsal began",
     "appliance/cli/commands/bundle/parts.py": "when a bundle was built",
     "appliance/adapters/local/this_machine.py": "a certificate's days",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from appliance.adapters.backup.fetching import Tell, bring_beside, bring_file, require_room
 from appliance.adapters.backup.on_nodes import NodeFolder, OnNode
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from appliance.adapters.backup.places import Place
     from appliance.model.backup.record import Sidecar
+
+# By so much the clocks of a node and of this machine may differ.
+CLOCKS_APART_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Fetched:
 
 
 def chosen(
-    found: Sequence[OnNode], site: str, newest: int
+    found: Sequence[OnNode], site: str, newest: int, now: float
 ) -> tuple[tuple[OfNode, ...], tuple[OfNode, ...]]:
     """The newest whole backups of a site, the oldest of them first; and what is none of its.
 
@@ -65,11 +68,22 @@ def chosen(
         found: what each node holds.
         site: the name of the site.
         newest: how many, of all nodes together.
+        now: in seconds since 1970. One that is of a time to come would stay the newest till then.
     """
-    every = [OfNode(one.node, held, unfit(held, site)) for one in found for held in one.held]
+    every = [
+        OfNode(one.node, held, unfit(held, site) or _of_a_time_to_come(held, now))
+        for one in found
+        for held in one.held
+    ]
     every.sort(key=lambda one: (one.held.moment, one.held.id, one.node))
     fit = [one for one in every if not one.why]
     return tuple(fit[-newest:]), tuple(one for one in every if one.why)
+
+
+def _of_a_time_to_come(held: Held, now: float) -> str:
+    if held.moment <= now + CLOCKS_APART_SECONDS:
+        return ""
+    return "its name says a time to come: see the clocks of the node and of this machine (date -u)"
 
 
 def fetch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -36,6 +37,7 @@ from tests.unit.timers.timed_node import SNAPSHOT, placed, run, write_settings
 OLD, NEW = "rack7-20260920T000000Z", "rack7-20260921T141320Z"
 FOREIGN = "rack8-20260922T000000Z"
 SITE = samples.site(3)
+NOW = MOMENT + 86_400
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +73,12 @@ def brought(
     newest: int = 1,
     site: str = "rack7",
     tell: Tell = lambda _: None,
+    *,
+    now: float = NOW,
 ) -> tuple[Fetched, ...]:
     """What the command does."""
     found = on_nodes(SITE.control_plane, nodes)  # type: ignore[arg-type]
-    wanted, _ = chosen(found, site, newest)
+    wanted, _ = chosen(found, site, newest, now)
     folders = {one.name: NodeFolder(one, nodes) for one in SITE.control_plane}  # type: ignore[arg-type]
     return fetch(wanted, folders, target, tell)
 
@@ -93,7 +97,7 @@ def test_the_newest_of_this_site_is_copied_and_the_others_are_named(
     assert sorted(here) == [NEW + SUFFIX, NEW + SIDECAR_SUFFIX]
     assert [one.state for one in BackupStore(place).held()] == ["whole"]
     assert (place.folder / (NEW + SUFFIX)).stat().st_mode & 0o777 == 0o600
-    _, left = chosen(on_nodes(SITE.control_plane, nodes), "rack7", 1)  # type: ignore[arg-type]
+    _, left = chosen(on_nodes(SITE.control_plane, nodes), "rack7", 1, NOW)  # type: ignore[arg-type]
     assert [(one.node, one.held.id, one.why) for one in left] == [
         ("cp2", FOREIGN, "it is of another site: rack8")
     ]
@@ -192,7 +196,7 @@ def test_what_a_node_spoils_is_no_backup(
 ) -> None:
     monkeypatch.setattr(fetching, "MOST_BREAKS", 4)
     spoil, told = HOSTILE[case]
-    wanted, _ = chosen(on_nodes(SITE.control_plane, nodes), "rack7", 1)  # type: ignore[arg-type]
+    wanted, _ = chosen(on_nodes(SITE.control_plane, nodes), "rack7", 1, NOW)  # type: ignore[arg-type]
     spoil(nodes, nodes.folders["cp1"] / (NEW + SUFFIX))
     folders = {"cp1": NodeFolder(SITE.control_plane[0], nodes)}  # type: ignore[arg-type]
     (done,) = fetch(wanted, folders, place, lambda _: None)
@@ -230,12 +234,25 @@ def test_a_name_of_another_site_is_refused(nodes: FolderNodes, place: FolderPlac
         (folder / (NEW + suffix)).rename(folder / ("other-20260921T141320Z" + suffix))
     beside = folder / ("other-20260921T141320Z" + SIDECAR_SUFFIX)
     beside.write_text(beside.read_text().replace(NEW, "other-20260921T141320Z"))
-    wanted, left = chosen(on_nodes(SITE.control_plane, nodes), "rack7", 5)  # type: ignore[arg-type]
+    wanted, left = chosen(on_nodes(SITE.control_plane, nodes), "rack7", 5, NOW)  # type: ignore[arg-type]
     assert [one.held.id for one in wanted] == [OLD]
     assert "its name is not one of this site's" in [one.why for one in left]
     with pytest.raises(FileNotFoundError), NodeFolder(SITE.nodes[0], nodes).open("../x.backup"):  # type: ignore[arg-type]
         raise AssertionError("it was opened")
     assert content(place.folder) == {}
+
+
+def test_one_of_a_time_to_come_hides_no_later_one(nodes: FolderNodes, place: FolderPlace) -> None:
+    """A node whose clock was wrong once: its backup would be the newest for years."""
+    folder, ahead = nodes.folders["cp1"], "rack7-20360921T141320Z"
+    for suffix in (SUFFIX, SIDECAR_SUFFIX):
+        (folder / (OLD + suffix)).rename(folder / (ahead + suffix))
+    beside = folder / (ahead + SIDECAR_SUFFIX)
+    beside.write_text(beside.read_text().replace(OLD, ahead))
+    assert [one.of.held.id for one in brought(nodes, place)] == [NEW]
+    _, left = chosen(on_nodes(SITE.control_plane, nodes), "rack7", 1, NOW)  # type: ignore[arg-type]
+    (why,) = [one.why for one in left if one.held.id == ahead]
+    assert why.startswith("its name says a time to come")
 
 
 def test_one_that_fails_leaves_the_others(
@@ -321,9 +338,8 @@ def test_what_the_program_of_a_node_wrote_is_fetched_and_restored(
     write_settings(node, node.want(site=site.name, endpoint=f"{endpoint.name}:{endpoint.port}"))
     assert run() == 0
     (tmp_path / "place").mkdir()
-    (done,) = brought(
-        FolderNodes({"cp1": node.place}), FolderPlace(tmp_path / "place"), site=site.name
-    )
+    held, target = FolderNodes({"cp1": node.place}), FolderPlace(tmp_path / "place")
+    (done,) = brought(held, target, site=site.name, now=time.time())
     assert done.outcome == "fetched"
     backup = BackupFile(tmp_path / "place" / f"{done.of.held.id}.backup", node.key)
     assert [one.what for one in backup.manifest.about.missing] == ["site", "objects"]

@@ -71,7 +71,7 @@ def fetch(
     place = store_of(connected.site, to).place
     found = on_nodes(asked, connected.nodes)
     show_warnings([f"not asked: {one.fault}" for one in found if one.fault])
-    wanted, left = chosen(found, connected.site.name, newest)
+    wanted, left = chosen(found, connected.site.name, newest, connected.clock.now())
     show_warnings([f"left on {one.node}: {one.held.id}: {one.why}" for one in left])
     if not wanted:
         raise _nothing(connected.site, found)
