@@ -12,8 +12,11 @@ from appliance.model.backup.volumes.record import Claim, User
 from appliance.model.components.runai.upgrade.record import ClaimedVolume
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
+_ENDED: Final = ("Succeeded", "Failed")
 NAMESPACES: Final = ("runai-backend", "runai")
 
 
@@ -56,7 +59,9 @@ def read_claims(api: ApiConnection) -> tuple[Claim, ...]:
     """
     from kubernetes.client import CoreV1Api
 
-    found = {claim: item for item in _volumes(api, "the volumes") if (claim := _claim(item))}
+    # A volume that is kept after its claim went still names the claim.
+    bound = [one for one in _volumes(api, "the volumes") if one.status.phase == "Bound"]
+    found = {claim: item for item in bound if (claim := _claim(item))}
     with api.any_client() as client:
         try:
             pods = call(CoreV1Api(client).list_pod_for_all_namespaces).items
@@ -64,10 +69,7 @@ def read_claims(api: ApiConnection) -> tuple[Claim, ...]:
             raise ClusterError(
                 f"the pods could not be read: {error}", hint="see what is wrong: appliance status"
             ) from error
-    users: dict[str, list[User]] = {}
-    for pod in pods:
-        for name in _claims_of(pod):
-            users.setdefault(name, []).append(_user(pod))
+    users = _users_of(found, [one for one in pods if one.status.phase not in _ENDED])
     return tuple(
         Claim(
             claim,
@@ -78,14 +80,35 @@ def read_claims(api: ApiConnection) -> tuple[Claim, ...]:
             tuple(sorted(users.get(claim, ()))),
         )
         for claim, item in sorted(found.items())
-        if item.status.phase == "Bound"
     )
 
 
+def _users_of(found: Mapping[str, Any], pods: Sequence[Any]) -> Mapping[str, set[User]]:
+    """Claim -> the pods that have it, or have its folder by another claim or by none."""
+    users: dict[str, set[User]] = {}
+    folders: dict[str, set[User]] = {}
+    for pod in pods:
+        names = _claims_of(pod)
+        own = [found[name].spec.nfs for name in names if name in found]
+        for name in names:
+            users.setdefault(name, set()).add(_user(pod))
+        for nfs in (*own, *(one.nfs for one in pod.spec.volumes or ())):
+            if nfs is not None:
+                folders.setdefault(_folder(nfs), set()).add(_user(pod))
+    for claim, item in found.items():
+        for folder, others in folders.items() if item.spec.nfs else ():
+            # Not what is above: the provisioner has all of the export. Servers have several names.
+            if f"{folder}/".startswith(f"{_folder(item.spec.nfs)}/"):
+                users.setdefault(claim, set()).update(others)
+    return users
+
+
+def _folder(nfs: Any) -> str:
+    return str(nfs.path).rstrip("/")
+
+
 def _claims_of(pod: Any) -> set[str]:
-    """The claims that a pod has; one that ended has none."""
-    if pod.status.phase in ("Succeeded", "Failed"):
-        return set()
+    """The claims that a pod has."""
     namespace, own = pod.metadata.namespace, pod.metadata.name
     found = set()
     for volume in pod.spec.volumes or ():
@@ -98,16 +121,16 @@ def _claims_of(pod: Any) -> set[str]:
 
 def _user(pod: Any) -> User:
     """A pod, and what a person scales to stop it."""
-    name = plain_words(str(pod.metadata.name), 253)
+    name, space = plain_words(str(pod.metadata.name), 253), str(pod.metadata.namespace)
     owner = next((one for one in pod.metadata.owner_references or () if one.controller), None)
     if owner is None:
-        return User(name, f"pod/{name}")
+        return User(name, f"pod/{name}", space)
     kind, owned = str(owner.kind).lower(), str(owner.name)
     # A ReplicaSet of a Deployment has its name, and this label's value after it.
     mark = (pod.metadata.labels or {}).get("pod-template-hash", "")
     if kind == "replicaset" and mark and owned.endswith(f"-{mark}"):
         kind, owned = "deployment", owned.removesuffix(f"-{mark}")
-    return User(name, plain_words(f"{kind}/{owned}", 300))
+    return User(name, plain_words(f"{kind}/{owned}", 300), space)
 
 
 def _volumes(api: ApiConnection, what: str) -> list[Any]:

@@ -33,10 +33,12 @@ class User:
     Attributes:
         pod: its name.
         owner: what makes it: KIND/NAME for kubectl; ``pod/NAME`` for one that nothing makes.
+        namespace: of both; empty: that of the claim.
     """
 
     pod: str
     owner: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Claim:
         volume: the name of its PersistentVolume.
         server: of NFS; empty: it is another kind of volume.
         path: on that server; or what the volume is, in words.
-        users: pods that have it, and did not end.
+        users: pods that have it, or mount its folder in another way, and did not end.
     """
 
     claim: str

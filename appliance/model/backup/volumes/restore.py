@@ -248,13 +248,13 @@ def _used(one: Target) -> Refusal:
 
 def stops_of(claim: str, users: Sequence[User]) -> tuple[str, ...]:
     """The commands that stop the pods of a claim."""
-    namespace = claim.partition("/")[0]
-    owners = dict.fromkeys(user.owner for user in users)
+    own = claim.partition("/")[0]
+    owners = dict.fromkeys((user.namespace or own, user.owner) for user in users)
     return tuple(
         f"kubectl --namespace={namespace} scale {owner} --replicas=0"
         if owner.partition("/")[0] in _SCALED
         else f"kubectl --namespace={namespace} delete {owner}"
-        for owner in owners
+        for namespace, owner in owners
     )
 
 
