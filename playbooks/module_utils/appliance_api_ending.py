@@ -17,7 +17,7 @@ import threading
 import time
 from contextlib import suppress
 
-from ansible.module_utils.appliance_api_server import servers
+from ansible.module_utils.appliance_api_server import MANIFEST, content, flags_of, servers
 from ansible.module_utils.appliance_listeners import PROC, has_one_of, sockets_of
 
 PORT = 6443
@@ -27,17 +27,29 @@ POLL_SECONDS = 0.5
 JOIN_SECONDS = 10.0
 
 
-def _port(server):
-    """Return the port that a server was told to listen on."""
-    word = server["flags"].get("secure-port") or ""
+def _port(flags):
+    """Return the port that a server with these flags is told to listen on."""
+    word = flags.get("secure-port") or ""
     return int(word) if re.fullmatch("[0-9]{1,5}", word) else PORT
 
 
-class EndingServers:
-    """Follows the API servers that were seen to listen; used as a context around kubeadm."""
+def _own_port():
+    """Return the port of this node's API server; where its manifest cannot be read, the usual."""
+    with suppress(OSError, ValueError):
+        return _port(flags_of(content(MANIFEST) or ""))
+    return PORT
 
-    def __init__(self, servers=servers, proc=PROC, clock=time.monotonic, kill=os.kill):
+
+class EndingServers:
+    """Follows the API servers that were seen to listen; used as a context around kubeadm.
+
+    A pod may run the API server of another cluster on a port of its own: only who is told to listen
+    on the port of this node's manifest is followed.
+    """
+
+    def __init__(self, servers=servers, proc=PROC, clock=time.monotonic, kill=os.kill, port=None):
         self._servers = servers
+        self._port = port or _own_port()
         self._proc = proc
         self._clock = clock
         self._kill = kill
@@ -66,11 +78,13 @@ class EndingServers:
         """Look once; tell a server that stopped listening long enough ago to end now."""
         now, there = self._clock(), set()
         for server in self._servers():
+            if _port(server["flags"]) != self._port:
+                continue
             # A process is known by its number and its start: numbers are given again.
             known = (server["pid"], server["started"])
             there.add(known)
             # A table that cannot be read shows no closed port: it ends this look.
-            serving = sockets_of(_port(server), self._proc, sure=True)
+            serving = sockets_of(self._port, self._proc, sure=True)
             if has_one_of(self._proc / str(server["pid"]), serving, sure=True):
                 self._listened.add(known)
                 self._closed.pop(known, None)

@@ -30,6 +30,7 @@ class Machine:
         self.is_there = True
         self.watch = ending.EndingServers(
             servers=self.servers,
+            port=self.port,
             clock=lambda: self.seconds,
             kill=lambda pid, number: self.killed.append((pid, number)),
         )
@@ -95,9 +96,30 @@ def test_one_that_went_by_itself_is_not_told(machine: Machine) -> None:
 
 
 def test_a_port_that_is_no_number_stops_nothing() -> None:
-    assert ending._port({"flags": {"secure-port": "x"}}) == 6443
-    assert ending._port({"flags": {"secure-port": "\u00b2"}}) == 6443
-    assert ending._port({"flags": {}}) == 6443
+    for word in ("x", "\u00b2", "9" * 99):
+        assert ending._port({"secure-port": word}) == 6443
+    assert ending._port({}) == 6443
+    assert ending._port({"secure-port": "8443"}) == 8443
+
+
+def test_the_api_server_of_another_cluster_on_this_node_is_not_told(machine: Machine) -> None:
+    """One in a pod with the network of the host, on a port of its own."""
+    machine.watch._port = 6443
+    machine.look(0)
+    machine.socket.close()
+    for seconds in range(1, 60):
+        machine.look(seconds)
+    assert machine.killed == []
+
+
+def test_the_port_is_that_of_the_manifest_of_this_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = tmp_path / "kube-apiserver.yaml"
+    monkeypatch.setattr(ending, "MANIFEST", manifest)
+    assert ending.EndingServers()._port == 6443
+    manifest.write_text("    - kube-apiserver\n    - --secure-port=7443\n")
+    assert ending.EndingServers()._port == 7443
 
 
 @pytest.mark.parametrize("missing", ["net/tcp", "net/tcp6", "PID/fd"])
@@ -111,6 +133,7 @@ def test_where_a_table_cannot_be_read_nobody_is_told(missing: str, tmp_path: Pat
     (tmp_path / "net" / "tcp6").write_text(f"head\n{row}\n")
     seconds, killed = [0.0], list[Any]()
     watch = ending.EndingServers(
+        port=6443,
         servers=lambda: [{"pid": 4711, "flags": {}, "started": 5.0}],
         proc=tmp_path,
         clock=lambda: seconds[0],
@@ -139,7 +162,10 @@ def test_a_look_that_hangs_holds_up_nobody_and_tells_nobody_late(
         return machine.servers()
 
     watch = ending.EndingServers(
-        servers=servers, clock=lambda: 100.0, kill=lambda pid, _: told.append(pid)
+        servers=servers,
+        port=machine.port,
+        clock=lambda: 100.0,
+        kill=lambda pid, _: told.append(pid),
     )
     known = (os.getpid(), machine.started)
     watch._listened, watch._closed = {known}, {known: 0.0}
@@ -158,7 +184,7 @@ def test_it_looks_by_itself_until_it_is_over(machine: Machine) -> None:
         looked.append(1)
         return machine.servers()
 
-    with ending.EndingServers(servers=servers) as watch:
+    with ending.EndingServers(servers=servers, port=machine.port) as watch:
         while not looked:
             pass
     assert not watch._thread.is_alive()
