@@ -153,7 +153,7 @@ class Walk:
 
     Attributes:
         left_out: (path, why) of what is in no archive.
-        changed: paths of files that changed while they were read.
+        changed: paths of files and folders that changed while they were read.
     """
 
     def __init__(self, handle):
@@ -166,6 +166,7 @@ class Walk:
         seen = os.fstat(self._top)
         yield self._entry(".", "folder", seen, self._top), None
         yield from self._below(self._top, "", 1)
+        self._note_names(".", seen, self._top)
 
     def _below(self, folder, above, depth):
         for name in names_in(folder):
@@ -191,14 +192,21 @@ class Walk:
             if depth >= MOST_DEPTH:
                 raise ArchiveError("it is deeper than %d folders" % MOST_DEPTH)
             with _opened(folder, name, os.O_DIRECTORY) as handle:
-                yield self._entry(path, "folder", os.fstat(handle), handle), None
+                seen = os.fstat(handle)
+                yield self._entry(path, "folder", seen, handle), None
                 yield from self._below(handle, path + "/", depth + 1)
+                self._note_names(path, seen, handle)
         elif stat.S_ISREG(mode):
             with _opened(folder, name, 0) as handle:
                 yield from self._file(path, handle)
         else:
             what = "a socket" if stat.S_ISSOCK(mode) else "a device"
             raise ArchiveError("%s, which is in no backup" % what)
+
+    def _note_names(self, path, seen, handle):
+        """A name that came or went while a folder was read may have missed the copy."""
+        if os.fstat(handle).st_mtime_ns != seen.st_mtime_ns:
+            self.changed.append(path)
 
     def _file(self, path, handle):
         seen = os.fstat(handle)
@@ -245,7 +253,15 @@ def names_in(folder):
 
 @contextlib.contextmanager
 def _opened(folder, name, more):
-    handle = os.open(name, OPENED | more, dir_fd=folder)
+    # To open a device may start it, and a pod may exchange a file for one: see first what it is.
+    found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        mode = os.fstat(found).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise ArchiveError("it became something else while it was read")
+        handle = os.open("/proc/self/fd/%d" % found, OPENED & ~os.O_NOFOLLOW | more)
+    finally:
+        os.close(found)
     try:
         yield handle
     finally:

@@ -137,7 +137,7 @@ def _name(found, top, walk):
     """Name what is not as a whole copy would have it."""
     if walk.changed:
         named = ", ".join(_shown(path) for path in walk.changed[:MOST_NAMED])
-        why = "%d files changed while they were read: %s" % (walk.changed.total, named)
+        why = "%d files or folders changed while they were read: %s" % (walk.changed.total, named)
         found.lacks(top, why)
     if walk.left_out:
         told = ("%s: %s" % (_shown(path), why) for path, why in walk.left_out[:MOST_NAMED])

@@ -128,3 +128,46 @@ def test_what_is_left_out_fills_no_memory_and_is_counted(volume: Path) -> None:
         archive.MOST_NOTED,
         archive.MOST_NOTED + 7,
     )
+
+
+def test_a_file_that_becomes_a_device_is_never_opened(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open a watchdog starts it; a pod as root may make its node in the volume."""
+    try:
+        os.mknod(volume.parent / "null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("devices are made as root")
+    plain, opened = os.open, []
+
+    def exchanging(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        if path == "a" and (volume / "a").is_file():
+            (volume.parent / "null").rename(volume / "a")
+        handle = plain(path, flags, *args, **more)
+        if stat.S_ISCHR(os.fstat(handle).st_mode) and not flags & os.O_PATH:
+            opened.append(path)
+        return handle
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", exchanging)
+        _, walk, listing = packed(volume)
+    assert (volume / "a").is_char_device(), "the premise"
+    assert opened == []
+    assert walk.left_out == [("a", "it became something else while it was read")]
+    assert listing.counts["file"] == 0
+
+
+@pytest.mark.parametrize("where", ["", "inner"])
+def test_a_folder_whose_names_change_while_it_is_read_is_named(
+    volume: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What moves from where was not read yet to where was read is in no copy."""
+    (volume / "inner").mkdir()
+    (volume / "inner" / "m").write_bytes(b"x")
+    for path in (volume, volume / "inner"):
+        os.utime(path, ns=(1, 1))
+    with monkeypatch.context() as patch:
+        moved = volume / where / "0"
+        _while_read(patch, "inner/m", lambda: moved.write_bytes(b"moved"))
+        _, walk, _ = packed(volume)
+    assert walk.changed == [where or "."]

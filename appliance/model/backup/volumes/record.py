@@ -76,7 +76,7 @@ class VolumeRecord:
         bytes: of all files, holes included.
         data_bytes: of all files, without holes.
         digest: sha256 over all entries and their content.
-        changed: files that changed while they were read.
+        changed: files and folders that changed while they were read.
         left_out: sockets, devices and what could not be read.
     """
 
@@ -99,7 +99,7 @@ class VolumeRecord:
 
     def sentence(self) -> str:
         """What it holds, in words."""
-        changed = f", {self.changed} of them changed while they were read" if self.changed else ""
+        changed = f", {self.changed} files or folders changed while read" if self.changed else ""
         return f"{self.counts.get('file', 0)} files, {self.bytes} bytes{changed}"
 
 
