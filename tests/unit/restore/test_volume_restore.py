@@ -190,6 +190,36 @@ def test_a_claim_that_was_made_again_meanwhile_is_not_told_as_restored(again: bo
     assert "swap" not in volumes.done
 
 
+def test_a_pod_that_began_within_the_minute_is_named_with_what_restarts_it() -> None:
+    volumes = FakeVolumes()
+
+    def happens(what: str) -> None:
+        if what == "after swap":
+            volumes.listed = [DATA, USED]
+
+    volumes.happens = happens
+    done = restore(volumes)
+    assert done.done
+    (told,) = done.early
+    assert told.startswith("team/busy: pods began before the minute was over, and may have the")
+    assert "kubectl --namespace=team scale statefulset/train --replicas=0" in told
+    assert restore(FakeVolumes()).early == ()
+
+
+def test_pods_that_cannot_be_seen_at_the_end_are_told() -> None:
+    volumes = FakeVolumes()
+    plain = volumes.claims
+
+    def gone() -> Any:
+        if "end" in volumes.done:
+            raise ClusterError("the API is silent")
+        return plain()
+
+    volumes.claims = gone  # type: ignore[method-assign]
+    (told,) = restore(volumes).early
+    assert "the API is silent" in told
+
+
 def test_an_export_without_space_is_refused() -> None:
     volumes = FakeVolumes()
     volumes.free_bytes = 1000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from appliance.cli.screen.confirm import about_nodes, confirmed
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
-from appliance.cli.screen.render import print_json
+from appliance.cli.screen.render import print_json, show_warnings
 from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def restore_only_volumes(app: Application, typed: VolumeOptions) -> None:
         _show(done.plan, err=False)
     else:
         _tell(done)
+    show_warnings(done.early)
 
 
 def _confirm(site: Site, plan: VolumeRestorePlan, *, yes: bool) -> bool:
@@ -115,6 +116,7 @@ def volumes_as_json(done: VolumeResult) -> dict[str, Any]:
             }
             for one in plan.targets
         ],
+        "early": list(done.early),
         "kept_before": list(plan.kept),
         "refusals": [
             {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}

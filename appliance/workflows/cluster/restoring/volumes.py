@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
-from appliance.errors import ClusterError, NotHealthy
+from appliance.errors import ApplianceError, ClusterError, NotHealthy
 from appliance.model.backup.names import id_moment
 from appliance.model.backup.volumes.record import (
     MOST_RECORD_BYTES,
@@ -77,6 +77,7 @@ class VolumeResult:
     Attributes:
         plan: what was planned.
         kept: claim -> the name, in the export, of the folder that was there.
+        early: what began before it was done and may have the old folder, and what to do.
         took_seconds: of this run.
     """
 
@@ -84,6 +85,7 @@ class VolumeResult:
     kept: Mapping[str, str] = field(default_factory=dict)
     took_seconds: float = 0.0
     done: bool = False
+    early: tuple[str, ...] = ()
 
 
 def restore_volumes(
@@ -231,7 +233,8 @@ class _Run:
             )
             clock.sleep(SETTLE_SECONDS)
             kept = volumes.end(plan.key, plan.targets)
-        return VolumeResult(plan, kept, clock.monotonic() - began, done=True)
+        took = clock.monotonic() - began
+        return VolumeResult(plan, kept, took, done=True, early=self._early())
 
     def _load(self) -> None:
         backup, volumes, plan = self._ports.backup, self._ports.volumes, self._plan
@@ -247,6 +250,21 @@ class _Run:
                 volumes.load(plan.key, plan.targets, what, named, content)
 
             backup.read(part.name, take)
+
+    def _early(self) -> tuple[str, ...]:
+        """Pods that began between the last look and the end."""
+        due = {one.claim for one in self._plan.targets if not one.swapped}
+        try:
+            claims = self._ports.volumes.claims() if due else ()
+        except ApplianceError as error:
+            return (f"it is not known which pods began meanwhile: {error.message}",)
+        return tuple(
+            f"{one.claim}: pods began before the minute was over, and may have the old folder: "
+            f"{', '.join(user.pod for user in one.users[:5])}; stop them, and start them again: "
+            + "; ".join(stops_of(one.claim, one.users))
+            for one in claims
+            if one.claim in due and one.users
+        )
 
     def _require_unused(self) -> None:
         """A pod that began meanwhile would write on in the folder that is put aside.
