@@ -98,6 +98,20 @@ def remove_left():
             take_away(left)
 
 
+def left_bytes():
+    """Return how much the folders of killed runs hold: they go before the next one is made."""
+    found = 0
+    for folder in PLACE.iterdir() if PLACE.is_dir() else ():
+        with contextlib.suppress(OSError):
+            lock = os.open(str(folder / MARKER), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                found += sum(one.lstat().st_blocks * 512 for one in (folder / DATA).iterdir())
+            finally:
+                os.close(lock)
+    return found
+
+
 def take_away(folder):
     """Remove a folder of a backup: only one with our marker, which no run holds.
 

@@ -110,7 +110,8 @@ def free_bytes():
     place = appliance_backup_folder.PLACE
     while not place.is_dir():
         place = place.parent
-    return max(0, shutil.disk_usage(str(place)).free - RESERVE)
+    free = shutil.disk_usage(str(place)).free + appliance_backup_folder.left_bytes()
+    return max(0, free - RESERVE)
 
 
 def of_volumes(found, want, data):

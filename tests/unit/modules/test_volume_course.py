@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.modules.volume_course import CLAIM, FOLDER, KEY, STAMP, Server
 
+from ansible.module_utils import appliance_backup_folder as folders  # isort: skip
 from ansible.module_utils import appliance_volume_backup as saving  # isort: skip
 from ansible.module_utils import appliance_volume_restore as restoring  # isort: skip
 
@@ -66,6 +67,30 @@ def test_a_node_without_space_gives_no_archive(
     _, _, line = server.save()
     assert line["parts"] == []
     assert "too little space" in line["missing"][0]["why"]
+
+
+@pytest.mark.usefixtures("server")
+def test_what_a_killed_run_left_does_not_count_against_the_next_one() -> None:
+    """It goes before the next one writes, so a plan must not be refused for it."""
+    with folders.working_folder("running") as data:
+        (data / "0.tar.gz").write_bytes(b"r" * (1 << 20))
+        assert folders.left_bytes() == 0, "one that runs keeps what it has"
+    assert folders.left_bytes() == 0
+    left = folders.PLACE / "killed"
+    (left / folders.DATA).mkdir(parents=True)
+    assert folders.left_bytes() == 0, "without a marker nothing of it goes"
+    (left / folders.MARKER).write_bytes(folders.marker(left))
+    (left / folders.DATA / "0.tar.gz").write_bytes(b"k" * (1 << 20))
+    (left / folders.DATA / "1.tar.gz").symlink_to("/etc/passwd")
+    assert 1 << 20 <= folders.left_bytes() <= 2 << 20
+    assert left.is_dir(), "a look changes nothing"
+
+
+def test_a_plan_counts_what_a_killed_run_left(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "left_bytes", lambda: 1 << 50)
+    assert server.look()["free_bytes"] >= 1 << 50
 
 
 def damaged(server: Server) -> None:
