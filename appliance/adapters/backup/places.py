@@ -7,6 +7,7 @@ is ever replaced.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -154,10 +155,13 @@ class FolderPlace:
             handle = os.open(partial, flags, PRIVATE_FILE)
             try:
                 with os.fdopen(handle, "wb") as stream:
+                    # Not every file system has locks: then nobody sees that it is being written.
+                    with suppress(OSError):
+                        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     yield stream
                     stream.flush()
                     os.fsync(stream.fileno())
-                self._give_name(partial, path)
+                    self._give_name(partial, path)
             finally:
                 partial.unlink(missing_ok=True)
             self._sync()
@@ -175,10 +179,12 @@ class FolderPlace:
         return False
 
     def remove(self, name: str) -> None:
-        """Remove a regular file; never a folder or what a link names."""
+        """Remove a regular file; never a folder, what a link names, or what is being written."""
         path = self._folder / name
         if not stat.S_ISREG(path.lstat().st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if name.endswith(PARTIAL_SUFFIX) and _is_being_written(path):
+            raise OSError(errno.EBUSY, "another command is writing it", str(path))
         path.unlink()
         self._sync()
 
@@ -204,3 +210,16 @@ class FolderPlace:
                 os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether a process holds a half file; a command that was killed holds none."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+    return False

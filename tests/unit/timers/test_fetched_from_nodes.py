@@ -242,6 +242,24 @@ def test_a_name_of_another_site_is_refused(nodes: FolderNodes, place: FolderPlac
     assert content(place.folder) == {}
 
 
+def test_a_second_command_leaves_what_the_first_is_writing(
+    nodes: FolderNodes, place: FolderPlace
+) -> None:
+    nodes.breaks = 1
+    second: list[Fetched] = []
+
+    def tell(line: str) -> None:
+        if "again from byte" in line:
+            second.extend(brought(nodes, FolderPlace(place.folder)))
+
+    (first,) = brought(nodes, place, tell=tell)
+    assert first.outcome == "fetched"
+    assert isinstance(second[0].error, Refused)
+    assert "exists already" in second[0].error.message
+    assert BackupStore(place).check(NEW).about.id == NEW
+    assert sorted(content(place.folder)) == [NEW + SUFFIX, NEW + SIDECAR_SUFFIX]
+
+
 def test_one_of_a_time_to_come_hides_no_later_one(nodes: FolderNodes, place: FolderPlace) -> None:
     """A node whose clock was wrong once: its backup would be the newest for years."""
     folder, ahead = nodes.folders["cp1"], "rack7-20360921T141320Z"
