@@ -8,86 +8,18 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ClusterError, Interrupted, LeaseLost, StepNotVerified
+from appliance.errors import (
+    ClusterError,
+    Interrupted,
+    LeaseLost,
+    StepNotVerified,
+)
 from appliance.model.plan.play import Play
-from appliance.model.state.cluster.pods import Budget, PodOnNode
+from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Fault
-from tests.unit.upgrade.rack import TAG, Bench, web
-
-GRACE = 20.0
-SHARED = frozenset({"team/web-1", "team/web-2"})
-
-
-class Scene(Bench):
-    """Pods end ``GRACE`` seconds after they were asked to; ``on`` is called at each change."""
-
-    def __init__(self, workers: int = 2) -> None:
-        super().__init__(workers=workers)
-        self.drain.pods["w1"], self.drain.pods["w2"] = [web("w1")], [web("w2", "web-2")]
-        self.evictions: list[tuple[str, float]] = []
-        self.on: Callable[[str], None] = lambda _what: None
-        self.at_rest: Callable[[], None] = lambda: None
-        self._ends: dict[str, float] = {}
-        self._slept = self.clock.sleep
-        self.drain.evict = self._evict  # type: ignore[method-assign]
-        self.clock.sleep = self._sleep  # type: ignore[method-assign]
-        for name in ("mark", "clear"):
-            setattr(self.drain, name, self._told(name, getattr(self.drain, name)))
-
-    def _told(self, name: str, change: Callable[..., None]) -> Callable[..., None]:
-        def told(node: str, *words: Any, **more: Any) -> None:
-            phase = f" {words[0].phase}" if words else ""
-            self.on(f"{name} {node}{phase}")
-            change(node, *words, **more)
-
-        return told
-
-    def _evict(self, pod: PodOnNode) -> str:
-        self.on(f"evict {pod.name}")
-        if any(pod.where in budget.pods and not budget.allowed for budget in self.drain.budgets):
-            return "a PodDisruptionBudget does not allow it"
-        if pod.where not in self._ends:
-            self.evictions.append((pod.name, self.clock.now()))
-            self._ends[pod.where] = self.clock.now() + GRACE
-            assert pod.node is not None
-            pods = self.drain.pods[pod.node]
-            pods[pods.index(pod)] = replace(pod, ending=True)
-            self._allow(pod, 0)
-        return ""
-
-    def _sleep(self, seconds: float) -> None:
-        self.at_rest()
-        self._slept(seconds)
-        for pods in self.drain.pods.values():
-            for pod in [one for one in pods if self._ends.get(one.where, 1e12) <= self.clock.now()]:
-                pods.remove(pod)
-                self.rack.done.append(f"evict {pod.name}")
-                # Its replacement is ready.
-                self._allow(pod, 1)
-
-    def _allow(self, pod: PodOnNode, allowed: int) -> None:
-        self.drain.budgets = [
-            replace(one, allowed=allowed) if pod.where in one.pods else one
-            for one in self.drain.budgets
-        ]
-
-    def both(self) -> Any:
-        return self.upgrade(max_unavailable=2)
-
-    def close_budget_of(self, *pods: str) -> None:
-        """Once the control plane is renewed; before, the plan would be refused."""
-
-        def close(what: str) -> None:
-            if what == "mark w1 cordon":
-                self.drain.budgets = [Budget("team", "web", frozenset(pods), 0)]
-
-        self.on = close
-
-    @property
-    def of_the_batch(self) -> list[tuple[str, tuple[str, ...]]]:
-        found = [(one.step, one.nodes) for one in self.journal.records]
-        return [one for one in found if "w1" in one[1] and one[0] != "kubernetes_images"]
+from tests.unit.upgrade.batch_scene import GRACE, SHARED, Scene
+from tests.unit.upgrade.rack import TAG
 
 
 def test_the_pods_of_every_node_are_asked_before_the_first_wait() -> None:
@@ -334,51 +266,5 @@ def test_ctrl_c_while_nodes_are_renewed_waits_for_none_and_tests_none() -> None:
     assert (pauses, scene.rack.proofs) == ([], [("cp1", "w1")])
     assert stopped.value.details[-1].startswith("w1, w2 stays out of service")
     scene.rack.play, scene.at_rest = played, lambda: None  # type: ignore[method-assign]
-    assert scene.both().ended
-    assert scene.cordoned == []
-
-
-def test_a_node_that_is_given_back_is_not_said_to_stay_out() -> None:
-    """An earlier run was killed while it moved pods: this one gives the node back, too."""
-    scene = Scene()
-
-    def killed(what: str) -> None:
-        if what == "evict web-1":
-            raise SystemExit
-
-    scene.on = killed
-    with pytest.raises(SystemExit):
-        scene.both()
-    assert scene.cordoned == ["w1", "w2"]
-    scene.on = lambda _what: None
-    scene.drain.budgets = [Budget("team", "web", frozenset({"team/web-2"}), 0)]
-    with pytest.raises(StepNotVerified) as failed:
-        scene.both()
-    assert scene.cordoned == []
-    assert not [line for line in failed.value.details if "stays out of service" in line]
-
-
-def test_a_budget_that_waits_for_a_node_that_is_out_does_not_keep_it_out() -> None:
-    """An earlier run left w1 out; until it is back, nothing of w2's pods may go."""
-    scene = Scene(workers=3)
-    tested = scene.rack.run_network_test
-
-    def test(nodes: Sequence[str], image: str, *, dns: bool = True) -> tuple[str, ...]:
-        bad = nodes[0] == "w1"
-        return ("w1: DNS does not answer",) if bad else tested(nodes, image, dns=dns)
-
-    scene.rack.run_network_test = test  # type: ignore[method-assign]
-    with pytest.raises(StepNotVerified):
-        scene.both()
-    assert scene.cordoned == ["w1"]
-    scene.rack.run_network_test = tested  # type: ignore[method-assign]
-    scene.drain.pods["w3"] = [web("w3", "web-3")]
-    scene.drain.budgets = [Budget("team", "web", frozenset({"team/web-3"}), 0)]
-
-    def back(what: str) -> None:
-        if what == "clear w1":
-            scene.drain.budgets = []
-
-    scene.on = back
     assert scene.both().ended
     assert scene.cordoned == []

@@ -146,8 +146,7 @@ class TakingOut:
         try:
             if self._request.shutdown:
                 self._step("shutdown", "requested with --shutdown", self._shut_down)
-            self.mark = self.mark.at("out of service")
-            self._marks.write(self.mark)
+            self.record_out()
         except LeaseLost as lease:
             lease.details = (*lease.details, left_to_others(self.name))
             raise
@@ -158,6 +157,11 @@ class TakingOut:
             if error is stopped:
                 raise
             raise error from stopped
+
+    def record_out(self) -> None:
+        """Write that it is out of service."""
+        self.mark = self.mark.at("out of service")
+        self._marks.write(self.mark)
 
     def _empty(self) -> None:
         self._step("cordon", "no new pod may start on the node", self.cordon)
@@ -303,6 +307,8 @@ def take_out_together(
     try:
         if full := [one for one in outs if not one.is_empty]:
             _empty_together(full, recorder, requests[0], session)
+        for one in outs:
+            one.record_out()
     except LeaseLost as lease:
         lease.details = (*lease.details, *(left_to_others(one.name) for one in outs))
         raise
@@ -313,8 +319,6 @@ def take_out_together(
         if error is stopped:
             raise
         raise error from stopped
-    for one in outs:
-        one.finish()
 
 
 def _empty_together(
