@@ -155,6 +155,7 @@ class BackupStore:
 
         Raises:
             Refused: it is no name of a backup.
+            CommandFailed: something is there still.
         """
         if not is_backup_id(backup):
             raise Refused(f"{backup[:100]!r} is no name of a backup")
@@ -171,8 +172,17 @@ class BackupStore:
             if name in sizes
         ]
         for name in left:
-            with suppress(FileNotFoundError):
+            try:
                 self.place.remove(name)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise CommandFailed(
+                    f"{self.told}/{name}, which an interrupted run left, was not removed: "
+                    f"{error.strerror or error}",
+                    hint="see whether a backup is still being written: appliance status; then run "
+                    "the same command again",
+                ) from error
         return hidden or bool(left)
 
     def _lacks(self, name: str) -> bool:

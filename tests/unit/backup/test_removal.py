@@ -11,7 +11,8 @@ import pytest
 from appliance.adapters.backup.age import Sink
 from appliance.adapters.backup.places import FolderPlace
 from appliance.adapters.backup.store import BackupStore
-from appliance.errors import Refused
+from appliance.errors import CommandFailed, Refused
+from appliance.model.backup.names import SUFFIX
 from appliance.model.backup.retention import Keep
 from tests.unit.backup.bench import Bench, Killed, bench_in
 
@@ -76,3 +77,13 @@ def test_word_of_a_removal_that_is_not_ours_removes_nothing(bench: Bench) -> Non
     before = bench.names()
     assert store.end_removal(other, {whole.sha256}) is False
     assert bench.names() == before
+
+
+def test_a_half_backup_that_is_still_being_written_is_named_and_stays(tmp_path: Path) -> None:
+    place, name = FolderPlace(tmp_path), "rack7-20260921T141320Z"
+    with place.new(name + SUFFIX) as sink:
+        sink.write(b"half")
+        with pytest.raises(CommandFailed, match="another command is writing it") as stopped:
+            BackupStore(place).remove_unfinished(name)
+        assert "appliance status" in (stopped.value.hint or "")
+    assert [path.name for path in tmp_path.iterdir()] == [name + SUFFIX]
