@@ -168,6 +168,11 @@ class Course:
         os.rename(old, new, src_dir_fd=self._export, dst_dir_fd=self._export)
         os.fsync(self._export)
 
+    def _is_cut(self, names, record):
+        """Whether an exchange was killed between its renames: the claim has no folder."""
+        cut = names.folder in record["exchanged"] and not self._is_there(names.folder)
+        return cut and self._is_there(names.whole) and self._is_there(names.before)
+
     def _is_exchanged(self, names, record):
         return names.folder in record["exchanged"] and self._is_there(names.folder)
 
@@ -188,6 +193,8 @@ class Course:
         for folder in record["folders"] if record else ():
             names = Names(folder, record["stamp"])
             self._take_away(names.filling)
+            if self._is_cut(names, record):
+                self._rename(names.whole, names.folder)
             self._take_away(names.whole)
         keys = ("key", "stamp", "backup", "file_sha256")
         new = {"schema": 1, "folders": sorted(folders), "exchanged": [], "ended": False}

@@ -229,6 +229,37 @@ def test_what_an_ended_restore_did_not_exchange_goes_before_the_next_one(server:
     assert server.names() == [FOLDER, f"{FOLDER}.restored-20260302T030000Z"]
 
 
+def test_an_exchange_that_was_killed_between_its_renames_is_ended_by_the_next_restore(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the claim of the first would have no folder, and the next one may be of another."""
+    told, content, _ = server.save()
+    damaged(server)
+    server.load(told, content)
+    plain = os.rename
+
+    def killing(old: str, new: str, **more: Any) -> None:
+        if new == FOLDER:
+            raise Killed
+        plain(old, new, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", killing)
+        with pytest.raises(Killed):
+            server.act("swap")
+    assert not server.volume.exists(), "the premise"
+    other = server.export / "team-other-pvc-3"
+    other.mkdir()
+    server.known = [{"claim": CLAIM, "volume": "pvc-3", "uid": "u3", "folder": other.name}]
+    later = "rack-20260302T020000Z.20260302T030000Z"
+    server.act(
+        "load", later, content, claim=CLAIM,
+        told={**told, "size": len(content), "sha256": _sha256(content)},
+    )  # fmt: skip
+    assert (server.volume / "log").read_bytes() == b"first\n"
+    assert (server.export / f"{FOLDER}.before-{STAMP}" / "newer").exists()
+
+
 def _sha256(content: bytes) -> str:
     import hashlib
 
