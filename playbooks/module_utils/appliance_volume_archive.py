@@ -29,6 +29,7 @@ MOST_NAMES_BYTES, MOST_NOTED = 1 << 28, 100
 MOST_WHOLE_BYTES = 1 << 38
 MOST_ID = (1 << 32) - 2
 XATTRS = ("user.", "system.posix_acl_")
+ACL = "system.posix_acl_access"
 XATTR, SIZE, EXTENTS = "LIBARCHIVE.xattr.", "APPLIANCE.size", "APPLIANCE.extents"
 TAR = 512
 ZEROS = bytes(BLOCK)
@@ -236,11 +237,14 @@ class Walk:
         if handle is not None:
             try:
                 entry.xattrs = xattrs_of(handle)
+                if ACL in entry.xattrs:
+                    # A pod may have set it after the mode was read.
+                    entry.state = (mode_with(entry.xattrs[ACL], state[0]), *state[1:])
                 if entry.xattrs and len(header(entry)) > MOST_HEADER_BYTES:
                     raise ArchiveError("they are too long")
             except (OSError, ArchiveError) as error:
                 why = getattr(error, "strerror", None) or str(error)
-                entry.xattrs = {}
+                entry.xattrs, entry.state = {}, state
                 self.left_out.append((path, "without its extended attributes: %s" % why))
         return entry
 
@@ -283,6 +287,15 @@ def xattrs_of(handle):
     if sum(len(value) for value in found.values()) > MOST_XATTR_BYTES:
         raise ArchiveError("they are too long")
     return found
+
+
+def mode_with(acl, mode):
+    """Return the mode that a file has with an access ACL, as acl(5) says."""
+    try:
+        found = {tag: bits for tag, bits, _ in struct.iter_unpack("<HHI", acl[4:])}
+        return mode & ~0o777 | found[1] << 6 | found.get(16, found[4]) << 3 | found[32]
+    except (struct.error, LookupError) as error:
+        raise ArchiveError("its ACL cannot be read") from error
 
 
 def extents_of(handle, seen):

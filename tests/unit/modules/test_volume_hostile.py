@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,38 @@ def test_a_folder_whose_names_change_while_it_is_read_is_named(
         _while_read(patch, "inner/m", lambda: moved.write_bytes(b"moved"))
         _, walk, _ = packed(volume)
     assert walk.changed == [where or "."]
+
+
+def test_an_acl_that_changes_while_its_file_is_looked_at_spoils_nothing(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ACL says a mode, too: one of before it would not come back."""
+    entries = ((1, 7, -1), (2, 7, 12345), (4, 0, -1), (16, 7, -1), (32, 4, -1))
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *one) for one in entries)
+    (volume / "a").chmod(0o2600)
+    plain = archive.xattrs_of
+
+    def changed(handle: int) -> Any:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            try:
+                os.setxattr(volume / "a", "system.posix_acl_access", acl)
+            except OSError:
+                pytest.skip("this file system has no ACLs")
+        return plain(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "xattrs_of", changed)
+        content, walk, listing = packed(volume)
+    assert walk.left_out == []
+    assert (
+        stat.S_IMODE((comes_back(volume, content, listing) / "a").stat().st_mode) & 0o777 == 0o774
+    )
+
+
+def test_an_acl_that_nobody_reads_is_left_out(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"system.posix_acl_access": b"\2\0\0\0\1"}
+    monkeypatch.setattr(archive, "xattrs_of", lambda _handle: dict(wrong))
+    _, walk, _ = packed(volume)
+    assert [path for path, _ in walk.left_out] == [".", "a"]
