@@ -35,6 +35,7 @@ from appliance.workflows.node.maintenance.bringing_back import (
     concerned,
     unready,
 )
+from appliance.workflows.node.maintenance.taking_out import as_error
 from appliance.workflows.session.confirmation import is_late, require_confirmed
 from appliance.workflows.session.patience import Patience
 
@@ -169,11 +170,12 @@ def _return_alone(
             node_return(request, session, lambda *_: True)
         except LeaseLost:
             raise
-        except Interrupted as stopped:
-            failed.update({one.node.name: stopped for one in requests[number:]})
+        except (Interrupted, KeyboardInterrupt) as stopped:
+            error = as_error(stopped)
+            failed.update({one.node.name: error for one in requests[number:]})
             return
-        except ApplianceError as error:
-            failed[request.node.name] = error
+        except ApplianceError as fault:
+            failed[request.node.name] = fault
 
 
 def _return_together(
@@ -183,7 +185,8 @@ def _return_together(
 
     Raises:
         LeaseLost: another command took the site over, or marked a node.
-        Interrupted: the operator pressed Ctrl-C; it is the error of every node that is not back.
+        Interrupted: the operator pressed Ctrl-C; it is the error of every node that is not back
+            and has no other.
     """
     back = None
     try:
@@ -195,10 +198,10 @@ def _return_together(
             back.carry_out()
     except LeaseLost:
         raise
-    except Interrupted as stopped:
-        done = back.back if back else ()
-        failed |= {r.node.name: stopped for r in requests if r.node.name not in done}
-        raise
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        done, error = (*failed, *(back.back if back else ())), as_error(stopped)
+        failed |= {r.node.name: error for r in requests if r.node.name not in done}
+        raise error from None
     except ApplianceError:
         # Each node that may be without fault is tried alone, and says what it lacks.
         for name, points in back.unready.items() if back else ():

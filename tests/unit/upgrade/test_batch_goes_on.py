@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from appliance.errors import ClusterRefused, StepNotVerified
+from appliance.errors import ClusterRefused, Interrupted, StepNotVerified
+from appliance.model.node.drain import DrainView
 from appliance.model.state.cluster.pods import Budget
 from tests.unit.upgrade.batch_scene import Scene
-from tests.unit.upgrade.rack import web
+from tests.unit.upgrade.rack import TAG, web
 
 
 def test_a_node_that_is_given_back_is_not_said_to_stay_out() -> None:
@@ -75,3 +76,25 @@ def test_where_the_last_mark_of_a_batch_cannot_be_written_every_node_is_given_ba
     assert not [line for line in failed.value.details if "stays out of service" in line]
     scene.on = lambda _what: None
     assert scene.both().ended
+
+
+@pytest.mark.parametrize("batch", [("w1", "w2"), ("w1",)], ids=["together", "alone"])
+def test_ctrl_c_between_two_steps_of_a_return_names_the_nodes_that_stay_out(
+    batch: tuple[str, ...],
+) -> None:
+    scene = Scene()
+    asked = scene.drain.view
+
+    def interrupted(node: str) -> DrainView:
+        api = scene.rack.api.nodes
+        if all(api[name].version == TAG and api[name].unschedulable for name in batch):
+            raise KeyboardInterrupt
+        return asked(node)
+
+    scene.drain.view = interrupted  # type: ignore[method-assign]
+    with pytest.raises(Interrupted) as stopped:
+        scene.upgrade(max_unavailable=len(batch))
+    assert stopped.value.details[-1].startswith(f"{', '.join(batch)} stays out of service")
+    scene.drain.view = asked  # type: ignore[method-assign]
+    assert scene.both().ended
+    assert scene.cordoned == []
