@@ -161,7 +161,8 @@ class FolderPlace:
                     yield stream
                     stream.flush()
                     os.fsync(stream.fileno())
-                    self._give_name(partial, path)
+                # Only now: a server of Windows shares renames no file that is open.
+                self._give_name(partial, path)
             finally:
                 partial.unlink(missing_ok=True)
             self._sync()
