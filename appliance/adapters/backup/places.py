@@ -161,7 +161,7 @@ class FolderPlace:
                     yield stream
                     stream.flush()
                     os.fsync(stream.fileno())
-                # Only now: a server of Windows shares renames no file that is open.
+                # Only now: not every server renames a file that is open.
                 self._give_name(partial, path)
             finally:
                 partial.unlink(missing_ok=True)
