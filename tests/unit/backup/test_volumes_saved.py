@@ -154,6 +154,16 @@ def test_what_has_no_room_or_no_folder_is_refused_before_any_change(
     assert volumes.asked == []
 
 
+def test_the_largest_volumes_are_named_where_there_is_no_room(
+    bench: Bench, volumes: FakeVolumes
+) -> None:
+    """One of them may hold a file whose holes are too many to be kept as holes."""
+    volumes.free_bytes = 10**9
+    volumes.measures["team/busy"] = Measured(4, 256 * 10**9)
+    with pytest.raises(PreflightFailed, match=r"the largest: team/busy \(256256 MB\), team/data"):
+        created(bench, volumes, VolumesAsked(everything=True))
+
+
 def test_an_archive_is_compared_with_what_was_saved(
     given: tuple[VolumeRecord, bytes, bytes],
 ) -> None:

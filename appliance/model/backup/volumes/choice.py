@@ -180,9 +180,19 @@ def unfit(choice: Choice, found: MeasuredVolumes) -> Iterator[Refusal]:
         yield _refusal(
             choice.node.name,
             f"{found.free_bytes // _MB} MB free for archives below /var/lib/appliance",
-            f"{-(-needed // _MB)} MB",
+            f"{-(-needed // _MB)} MB; the largest: {_largest(choice, found)}",
             "free space there: appliance cluster cleanup; or save fewer volumes at a time",
         )
+
+
+def _largest(choice: Choice, found: MeasuredVolumes) -> str:
+    sizes = {
+        one.claim.claim: seen.most_bytes
+        for one in choice.volumes
+        if (seen := found.volumes.get(one.claim.claim)) is not None
+    }
+    first = sorted(sizes, key=lambda claim: (-sizes[claim], claim))[:_MOST_USERS]
+    return ", ".join(f"{claim} ({sizes[claim] // _MB} MB)" for claim in first)
 
 
 def space_needed(found: MeasuredVolumes) -> int:
