@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.drain import Forecast, forecast, stopping
 from appliance.model.state.cluster.cluster import Cluster
-from appliance.model.state.nodes.maintenance import ANNOTATION, maintenance_of
+from appliance.model.state.nodes.maintenance import ANNOTATION, TAINT, maintenance_of
 from appliance.model.state.plan import Refusal
 from appliance.model.state.upgrade import REASON
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from appliance.model.state.cluster.cluster import ClusterNode
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
+
+# Taints that Kubernetes itself keeps: of a cordon, and of a node that is not Ready.
+CONDITIONS: Final = "node.kubernetes.io/"
 
 
 def foresee(
@@ -53,10 +56,14 @@ def _by_then(node: ClusterNode, batch: Sequence[str], back: Collection[str]) -> 
     mark = maintenance_of(node.annotations) if node.name in back else None
     if mark is None:
         return node
+    # The cordon of somebody else stays, and its taint with it.
+    stays = node.unschedulable and not mark.cordoned
+    taints = tuple(one for one in node.taints if stays or not one.startswith(CONDITIONS))
     return replace(
         node,
         ready=True,
-        unschedulable=node.unschedulable and not mark.cordoned,
+        unschedulable=stays,
+        taints=taints if not mark.tainted else tuple(one for one in taints if one != TAINT),
         annotations={key: text for key, text in node.annotations.items() if key != ANNOTATION},
     )
 
