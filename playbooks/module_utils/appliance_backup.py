@@ -278,6 +278,28 @@ def ended(*_):
     raise SystemExit(143)
 
 
+def answer(act, errors):
+    """Carry out an act, with signs of life meanwhile; print what it found, as one line of JSON.
+
+    Returns:
+        The exit status: 1 after one of these errors, whose words are told.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, ended)
+    out = sys.stdout.buffer
+    beat = Beat(out)
+    beat.start()
+    try:
+        found = act()
+        beat.end()
+        out.write(json.dumps(found).encode() + b"\n")
+        out.flush()
+    except errors as error:
+        sys.stderr.write("%s\n" % " ".join(str(error).split()))
+        return 1
+    return 0
+
+
 def main():
     """Gather and send what the JSON in the first argument asks for."""
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 import shutil
-import signal
 import sys
 
 from ansible.module_utils import (
@@ -73,23 +72,15 @@ def trial(path, limits):
 
 def main():
     """Receive and try the snapshot that the JSON in the first argument describes."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, appliance_backup.ended)
-    want, out = json.loads(sys.argv[1]), sys.stdout.buffer
+    want = json.loads(sys.argv[1])
     limits = appliance_etcd_trial.Limits(int(want["seconds"]), int(want["memory_mb"]))
-    beat = appliance_backup.Beat(out)
-    beat.start()
-    try:
+
+    def tried():
         with appliance_backup_folder.working_folder(want["folder"]) as data:
             receive(data / "snapshot.db", int(want["size"]), sys.stdin.buffer)
-            found = trial(data / "snapshot.db", limits)
-        beat.end()
-        out.write(json.dumps(found).encode() + b"\n")
-        out.flush()
-    except ERRORS as error:
-        sys.stderr.write("%s\n" % " ".join(str(error).split()))
-        return 1
-    return 0
+            return trial(data / "snapshot.db", limits)
+
+    return appliance_backup.answer(tried, ERRORS)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import ssl
 import sys
 import time
@@ -251,21 +250,13 @@ def act_of(want, kubectl, job, stream):
 
 def main():
     """Carry out the act that the JSON in the first argument describes."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, appliance_backup.ended)
-    want, out = json.loads(sys.argv[1]), sys.stdout.buffer
-    beat = appliance_backup.Beat(out)
-    beat.start()
-    try:
+    want = json.loads(sys.argv[1])
+
+    def acted():
         job = NodeJob("database-restore", run, python=sys.executable)
-        found = act_of(want, appliance_backup_cluster.kubectl_here(), job, sys.stdin.buffer)
-        beat.end()
-        out.write(json.dumps(found).encode() + b"\n")
-        out.flush()
-    except ERRORS as error:
-        sys.stderr.write("%s\n" % " ".join(str(error).split()))
-        return 1
-    return 0
+        return act_of(want, appliance_backup_cluster.kubectl_here(), job, sys.stdin.buffer)
+
+    return appliance_backup.answer(acted, ERRORS)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import gzip
 import json
 import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -187,20 +186,7 @@ def main():
     if want["act"] == "gather":
         appliance_backup.KINDS["volumes"] = of_volumes
         return appliance_backup.main()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, appliance_backup.ended)
-    out = sys.stdout.buffer
-    beat = appliance_backup.Beat(out)
-    beat.start()
-    try:
-        found = look(want)
-        beat.end()
-        out.write(json.dumps(found).encode() + b"\n")
-        out.flush()
-    except ERRORS as error:
-        sys.stderr.write("%s\n" % " ".join(str(error).split()))
-        return 1
-    return 0
+    return appliance_backup.answer(lambda: look(want), ERRORS)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
 import zlib
 from pathlib import Path
@@ -297,20 +296,8 @@ def _alone():
 
 def main():
     """Carry out the act that the JSON in the first argument describes."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, appliance_backup.ended)
-    want, out = json.loads(sys.argv[1]), sys.stdout.buffer
-    beat = appliance_backup.Beat(out)
-    beat.start()
-    try:
-        found = act_of(want, sys.stdin.buffer)
-        beat.end()
-        out.write(json.dumps(found).encode() + b"\n")
-        out.flush()
-    except ERRORS as error:
-        sys.stderr.write("%s\n" % " ".join(str(error).split()))
-        return 1
-    return 0
+    want = json.loads(sys.argv[1])
+    return appliance_backup.answer(lambda: act_of(want, sys.stdin.buffer), ERRORS)
 
 
 if __name__ == "__main__":
