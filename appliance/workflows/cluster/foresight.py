@@ -58,12 +58,12 @@ def _by_then(node: ClusterNode, batch: Sequence[str], back: Collection[str]) -> 
         return node
     # The cordon of somebody else stays, and its taint with it.
     stays = node.unschedulable and not mark.cordoned
-    taints = tuple(one for one in node.taints if stays or not one.startswith(CONDITIONS))
+    ends = (*(() if stays else (CONDITIONS,)), *((TAINT,) if mark.tainted else ()))
     return replace(
         node,
         ready=True,
         unschedulable=stays,
-        taints=taints if not mark.tainted else tuple(one for one in taints if one != TAINT),
+        taints=tuple(taint for taint in node.taints if not taint.startswith(ends)),
         annotations={key: text for key, text in node.annotations.items() if key != ANNOTATION},
     )
 
