@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from tests.release import table
 from tests.release.rows import ROWS, Row
 from tests.release.table import Outcome, covered, state
+from tests.release.trace import traced, tracing
 
 ROOT = Path(__file__).parents[2]
 SLOW = sorted(
@@ -66,3 +69,39 @@ def test_what_a_row_leaves_out_is_not_in_its_digest() -> None:
     rest = [path for path in listed if not path.startswith("appliance/docs/changelog.d/")]
     assert covered(without) != covered(row)
     assert covered(without) == covered(replace(row, covers=tuple(rest)))
+
+
+def test_what_only_python_reads_is_stale_only_where_it_was_opened() -> None:
+    row = Row("status", "", (), ("appliance/workflows", "appliance/releases", "README.md"))
+    opened = frozenset({"appliance/workflows/status.py", "tests/commands.py"})
+    digest = covered(row, opened)
+    other = frozenset({*opened, "appliance/workflows/node/add.py"})
+    assert digest not in (covered(row), covered(row, other), covered(row, frozenset()))
+    without_rest = replace(row, covers=("appliance/workflows",))
+    assert covered(without_rest, opened) != digest
+    without_package = replace(row, covers=("appliance/releases", "README.md"))
+    assert covered(without_package, opened) == digest
+
+
+def test_what_rows_opened_is_kept_once_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "OPENED", tmp_path / "opened.json")
+    assert table.read_opened() == {}
+    opened = {ROWS[0].name: frozenset({"a.py", "b.py"}), ROWS[1].name: frozenset({"b.py"})}
+    table.write_opened(opened)
+    assert table.read_opened() == opened
+    assert (tmp_path / "opened.json").read_text().count("b.py") == 1
+
+
+def test_a_traced_process_says_what_it_opened_however_it_was_started(tmp_path: Path) -> None:
+    folder = tmp_path / "opened"
+    program = "import appliance.errors; open('pyproject.toml').close(); open('/etc/passwd').close()"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}], env={{}})"
+    with tracing(ROOT, folder):
+        subprocess.run([sys.executable, "-c", child], cwd=ROOT, check=True)
+    opened = table.tracked(traced(folder))
+    assert {"pyproject.toml", "appliance/errors.py", "appliance/__init__.py"} == opened
+    subprocess.run([sys.executable, "-c", "import appliance.errors"], cwd=ROOT, check=True)
+    assert traced(folder) >= opened
+    assert len(list(folder.iterdir())) == 1

@@ -24,11 +24,15 @@ from tests.release.table import (
     covered,
     git,
     read,
+    read_opened,
     shown,
     state,
+    tracked,
     uncommitted,
     write,
+    write_opened,
 )
+from tests.release.trace import traced, tracing
 
 
 def main() -> int:
@@ -48,8 +52,10 @@ def main() -> int:
 
 def due() -> list[Row]:
     """The rows that have not passed with the files as they are."""
-    outcomes = read()
-    return [row for row in ROWS if state(row, outcomes.get(row.name)) != PASSED]
+    outcomes, opened = read(), read_opened()
+    return [
+        row for row in ROWS if state(row, outcomes.get(row.name), opened.get(row.name)) != PASSED
+    ]
 
 
 def run(rows: Sequence[Row]) -> int:
@@ -73,9 +79,28 @@ def run(rows: Sequence[Row]) -> int:
 
 
 def play(row: Row) -> bool:
-    """Run one row and keep how it ended."""
+    """Run one row and keep how it ended, and what its processes opened."""
     _say(f"== {row.name}: {row.promise}")
     began = time.monotonic()
+    # One folder for all rows of a run: a lab that is up was made by the rows before.
+    folder = this_run.folder() / "opened"
+    with tracing(ROOT, folder):
+        code, told = _pytest(row)
+    outcome = PASSED if code == 0 else "failed"
+    if outcome != PASSED and not os.environ.get("APPLIANCE_TEST_KEEP"):
+        this_run.lab_down(this_run.story_name())  # what it broke
+    opened = tracked(traced(folder)) if outcome == PASSED and not row.elsewhere else None
+    seconds = round(time.monotonic() - began)
+    commit, date = git("rev-parse", "HEAD").strip(), datetime.now(UTC).isoformat("T", "seconds")
+    kept = Outcome(commit, covered(row, opened), date, outcome, told, seconds)
+    others = {name: files for name, files in read_opened().items() if name != row.name}
+    write_opened(others if opened is None else {**others, row.name: opened})
+    write({**read(), row.name: kept})
+    return outcome == PASSED
+
+
+def _pytest(row: Row) -> tuple[int, str]:
+    """Run the row's slow tests; the exit code and the closing line."""
     options = ["-m", "slow", "--durations=15", *(["-s"] if row.figures else [])]
     argv = [sys.executable, "-m", "pytest", *options, *row.tests]
     told = ""
@@ -89,14 +114,7 @@ def play(row: Row) -> bool:
             process.terminate()  # it takes its labs down
             process.wait()
             raise
-    outcome = PASSED if process.returncode == 0 else "failed"
-    if outcome != PASSED and not os.environ.get("APPLIANCE_TEST_KEEP"):
-        this_run.lab_down(this_run.story_name())  # what it broke
-    seconds = round(time.monotonic() - began)
-    commit, date = git("rev-parse", "HEAD").strip(), datetime.now(UTC).isoformat("T", "seconds")
-    kept = Outcome(commit, covered(row), date, outcome, told, seconds)
-    write({**read(), row.name: kept})
-    return outcome == PASSED
+    return process.returncode, told
 
 
 def _say(text: str) -> None:

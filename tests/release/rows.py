@@ -27,8 +27,10 @@ class Row:
         promise: what is held when it passes.
         tests: files and folders of tests whose slow ones are run, in one process.
         covers: folders and files, as pathspecs of git; once one of them changes, an earlier
-            outcome is stale.
+            outcome is stale. Of those that only Python reads it is what the row has opened.
         figures: whether what its tests print is shown, as it is what they found.
+        elsewhere: whether its processes run from a copy of the tree, so that nothing says what they
+            open.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Row:
     tests: tuple[str, ...]
     covers: tuple[str, ...]
     figures: bool = False
+    elsewhere: bool = False
 
 
 def _lab(
@@ -51,7 +54,7 @@ def _lab(
 def _pristine(what: str, promise: str) -> Row:
     tests = (f"tests/pristine/test_whole_{what}.py",)
     covers = (*PACKAGE, *REST, "README.md", "tests/pristine")
-    return Row(f"pristine-{what}", promise, tests, covers, figures=True)
+    return Row(f"pristine-{what}", promise, tests, covers, figures=True, elsewhere=True)
 
 
 ROWS = (
