@@ -182,11 +182,8 @@ def _runtimes(
     if all(hops[name].runtime == hop.runtime for name in hop.reached_from if name in hops):
         return
     due = [node for node in nodes.values() if _runtime_reasons(hop, node, nodes, order)]
-    due.sort(key=lambda node: not node.out_for(order.to))
     workers = [node for node in due if not node.control_plane]
-    batches = [workers[n : n + order.at_once] for n in range(0, len(workers), order.at_once)]
-    batches += [[node] for node in _in_order(due, order)]
-    for batch in batches:
+    for batch in (*_batches(workers, order), *([node] for node in _in_order(due, order))):
         why = [text for node in batch for text in _runtime_reasons(hop, node, nodes, order)]
         yield UpgradeStep("runtime", hop.release, tuple(one.name for one in batch), tuple(why))
 
@@ -265,15 +262,20 @@ def _old_parts(node: NodeVersions, tag: str) -> list[tuple[str, str]]:
 
 
 def _workers(hop: Hop, nodes: Mapping[str, NodeVersions], order: Order) -> Iterator[UpgradeStep]:
+    due = [n for n in nodes.values() if not n.control_plane and _reasons(hop, n, order)]
+    for batch in _batches(due, order):
+        yield from _node_step(hop, batch, order)
+
+
+def _batches(workers: Sequence[NodeVersions], order: Order) -> Iterator[Sequence[NodeVersions]]:
     """Workers in batches; those that are out already come first.
 
     No other is in a batch with them: a budget there may wait for the very node that is out.
     """
-    due = [n for n in nodes.values() if not n.control_plane and _reasons(hop, n, order)]
-    out = [node for node in due if node.out_for(order.to)]
-    for group in (out, [node for node in due if node not in out]):
+    out = [node for node in workers if node.out_for(order.to)]
+    for group in (out, [node for node in workers if node not in out]):
         for start in range(0, len(group), order.at_once):
-            yield from _node_step(hop, group[start : start + order.at_once], order)
+            yield group[start : start + order.at_once]
 
 
 def _node_step(hop: Hop, nodes: Sequence[NodeVersions], order: Order) -> Iterator[UpgradeStep]:
