@@ -20,6 +20,9 @@ _NO_ACCOUNT = (
 _NO_HARDWARE = (
     "a container has no hardware to learn from, and is refused: tests/cli/test_hardware.py types it"
 )
+_NO_LOSS = (
+    "a lab may be founded anew without the option, so only tests/cli/test_install.py types it"
+)
 
 # Page -> command -> why no lab can have it.
 UNTYPED: Mapping[str, Mapping[str, str]] = {
@@ -32,6 +35,11 @@ UNTYPED: Mapping[str, Mapping[str, str]] = {
         "--updates-since 2024-11-01 --installed packages.json --without have.json DIR": _NO_UPDATES,
         "appliance node patch --bundle DIR --site SITE --dry-run": _NO_UPDATES,
         "appliance node patch --bundle DIR --site SITE": _NO_UPDATES,
+    },
+    "recover-the-cluster": {
+        "appliance install --new-cluster --bundle BUNDLE --accept-host-keys --site SITE "
+        "--dry-run": _NO_LOSS,
+        "appliance install --new-cluster --bundle BUNDLE --accept-host-keys --site SITE": _NO_LOSS,
     },
     "upgrade-that-failed": {
         "appliance node patch --bundle DIR --site SITE --dry-run": _NO_UPDATES,

@@ -179,7 +179,7 @@ def test_a_node_that_is_lost_as_a_whole_is_left_out_and_rejoins(saved: Saved) ->
     assert "before-the-backup" in namespaces(lab)
     assert lab.node("cp3") in succeed("status", "--site", str(lab.directory)).stdout
     faults.wipe(lab.directory, lab.node("cp3"))
-    words = PAGE.words("appliance node rejoin cp3", saved.values())
+    words = PAGE.words("appliance node rejoin cp3 --accept-host-keys", saved.values())
     succeed(*words, *saved.site(), *bundle, timeout=SECONDS)
     lab.settled(600)
 
@@ -194,11 +194,11 @@ def test_one_node_of_three_is_left_and_the_others_rejoin(saved: Saved) -> None:
     for name in ("cp2", "cp3"):
         faults.wipe(lab.directory, lab.node(name))
     # Each is refused while the other is an empty machine that the cluster still lists.
-    words = PAGE.words("appliance node remove cp3", values)
+    words = PAGE.words("appliance node remove cp3 --i-know-it-is-dead", values)
     succeed(*words, *saved.site(), timeout=SECONDS)
     for words in (
-        PAGE.words("appliance node rejoin cp2", values),
-        PAGE.words("appliance node rejoin cp3", values),
+        PAGE.words("appliance node rejoin cp2 --accept-host-keys", values),
+        PAGE.words("appliance node rejoin cp3 --accept-host-keys", values),
     ):
         succeed(*words, *saved.site(), "--bundle", str(lab.bundle), timeout=SECONDS)
     lab.settled(600)
