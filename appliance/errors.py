@@ -62,6 +62,10 @@ class ClusterRefused(ClusterError):
     """The Kubernetes API refused for good: the same request gets the same answer."""
 
 
+class ClusterSilent(ClusterError):
+    """The Kubernetes API stopped answering on the way, as while its only server restarts."""
+
+
 class StepNotVerified(ApplianceError):
     """A step ran without error, but its post-condition was not observed."""
 

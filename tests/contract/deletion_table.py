@@ -172,7 +172,10 @@ PLACES: Final[Places] = {
         "write_vendor_bundle: rmtree": (TEMPORARY, 2),
     },
     "appliance/adapters/control_plane/lock.py": {"module: shell rm -": (LOCK, 6)},
-    "appliance/adapters/kubernetes/pod_tests/engine.py": {"own_namespace: delete_namespace": PROOF},
+    "appliance/adapters/kubernetes/pod_tests/engine.py": {
+        "own_namespace: delete_namespace": PROOF,
+        "_is_deleted: delete_namespace": PROOF,
+    },
     "appliance/adapters/runai/access.py": {"certificate_request: unlink": TEMPORARY},
     "appliance/adapters/control_plane/local_lock.py": {"site_lock: truncate": LOCK},
     "appliance/adapters/site/folder.py": {

@@ -32,7 +32,7 @@ def open_points(site: Site, observed: Observed, hop: Hop, step: UpgradeStep) -> 
     if step.kind == "control_plane":
         return tuple(_control_plane(observed, there, hop, step))
     if step.kind == "nodes":
-        return tuple(_nodes(there, hop, step))
+        return tuple(_nodes(observed, there, hop, step))
     if step.kind == "runtime":
         return tuple(_runtimes(there, hop, step))
     return ()
@@ -70,7 +70,9 @@ def _parts(
         yield f"{name}: it is not Ready"
 
 
-def _nodes(found: Mapping[str, NodeVersions], hop: Hop, step: UpgradeStep) -> Iterator[str]:
+def _nodes(
+    observed: Observed, found: Mapping[str, NodeVersions], hop: Hop, step: UpgradeStep
+) -> Iterator[str]:
     tag = str(hop.kubernetes)
     for name in step.nodes:
         node = found.get(name)
@@ -78,6 +80,9 @@ def _nodes(found: Mapping[str, NodeVersions], hop: Hop, step: UpgradeStep) -> It
             yield f"{name}: its kubelet is {node.kubelet if node else 'absent'}, not {tag}"
         elif not node.ready:
             yield f"{name}: it is not Ready"
+        elif node.control_plane:
+            # A new kubelet may start them again.
+            yield from _parts(name, observed, found, tag)
     yield from skew(found)
 
 

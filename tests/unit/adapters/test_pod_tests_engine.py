@@ -12,7 +12,7 @@ from kubernetes import client
 from urllib3.exceptions import ProtocolError
 
 from appliance.adapters.kubernetes.pod_tests import engine
-from appliance.errors import ClusterError, StepNotVerified
+from appliance.errors import ClusterError, ClusterSilent, StepNotVerified
 
 
 class Api:
@@ -59,6 +59,52 @@ def test_the_namespace_is_deleted_whatever_ends_the_test(
         raise error
     assert len(api.made) == 1
     assert api.deleted == api.made
+
+
+class Cut(Api):
+    """A server that starts again: so many deletions are not answered, and the last is told this."""
+
+    def __init__(self, silent: int, last: int = 200) -> None:
+        super().__init__()
+        self.silent = silent
+        self.last = last
+
+    def delete_namespace(self, name: str, **_: Any) -> None:
+        self.silent -= 1
+        if self.silent >= 0:
+            raise ProtocolError("cut")
+        if self.last != 200:
+            raise client.ApiException(status=self.last, reason="as asked")
+        self.deleted.append(name)
+
+
+@pytest.mark.parametrize(
+    ("server", "rest"),
+    [
+        (Cut(1), False),
+        (Cut(20), False),
+        (Cut(2, 404), False),
+        (Cut(2, 409), False),
+        (Cut(2, 403), True),
+        (Cut(1000), True),
+    ],
+    ids=["soon", "later", "gone before", "on its way", "refused", "never"],
+)
+def test_what_is_left_of_a_test_goes_once_the_api_answers_again(
+    monkeypatch: pytest.MonkeyPatch, clock: Any, server: Cut, rest: bool
+) -> None:
+    monkeypatch.setattr(client, "CoreV1Api", lambda _: server)
+    cut: Any = server
+    with (
+        pytest.raises(ClusterSilent, match="stopped answering during the X test") as silent,
+        engine.own_namespace(cut, "X test"),
+    ):
+        raise ProtocolError("cut")
+    assert clock.time <= engine.AWAY_SECONDS + engine.AWAY_POLL_SECONDS
+    assert server.deleted == ([] if server.last != 200 or rest else server.made)
+    (name,) = server.made
+    first = f"delete the rest of the test: kubectl delete namespace {name}; then "
+    assert silent.value.hint == f"{first if rest else ''}run the same command again"
 
 
 class Never(engine.PodTest[str]):

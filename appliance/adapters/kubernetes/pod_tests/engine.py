@@ -18,7 +18,7 @@ from appliance.adapters.kubernetes.connection.client import (
     ApiSilent,
     api_errors,
 )
-from appliance.errors import ClusterError
+from appliance.errors import ClusterError, ClusterSilent, NodeUnreachable
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection.connection import ApiConnection
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Of each request of a test.
 TEST_TIMEOUT: Final = (TIMEOUT[0], 20)
+# What the only API server may be away while its kubelet starts it again.
+AWAY_SECONDS: Final = 90.0
+AWAY_POLL_SECONDS: Final = 2.0
+# It is gone, or on its way.
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
 
 
 class PodTest(ABC, Generic[Result]):
@@ -70,14 +76,15 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
         test: what it is for, e.g. ``GPU test``.
 
     Raises:
-        ClusterError: the API refused what the test needs, or went away.
+        ClusterSilent: the API went away; where it came back soon, nothing of the test is left.
+        ClusterError: it refused what the test needs.
     """
     from kubernetes.client import CoreV1Api
 
     namespace = f"appliance-proof-{secrets.token_hex(3)}"
     with api.any_client() as client:
         core: Any = CoreV1Api(client)
-        made = {"metadata": {"name": namespace}}
+        made, is_gone = {"metadata": {"name": namespace}}, False
         try:
             with api_errors():
                 core.create_namespace(made, _request_timeout=TEST_TIMEOUT)
@@ -85,14 +92,38 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
                     yield client, namespace
                 finally:
                     core.delete_namespace(namespace, _request_timeout=TEST_TIMEOUT)
+                    is_gone = True
         except ApiSilent as error:
-            raise ClusterError(
+            is_gone = is_gone or _is_deleted(api, namespace)
+            rest = f"delete the rest of the test: kubectl delete namespace {namespace}; then "
+            raise ClusterSilent(
                 f"the API stopped answering during the {test}: {error.words}",
-                hint="delete the rest of the test, then run the same command again: "
-                f"kubectl delete namespace {namespace}",
+                hint=f"{'' if is_gone else rest}run the same command again",
             ) from error
         except ApiRefused as error:
             raise ClusterError(
                 f"the API refused a part of the {test}: {error.words}",
                 hint=f"delete the rest of the test: kubectl delete namespace {namespace}",
             ) from error
+
+
+def _is_deleted(api: ApiConnection, namespace: str) -> bool:
+    """Delete what a test left, once the API answers again; whether that came in time."""
+    from kubernetes.client import CoreV1Api
+
+    deadline = time.monotonic() + AWAY_SECONDS
+    while True:
+        try:
+            with api.any_client() as client, api_errors():
+                CoreV1Api(client).delete_namespace(namespace, _request_timeout=TEST_TIMEOUT)
+        except ApiRefused as error:
+            # A server that starts refuses what it will do in a moment.
+            if error.is_final or error.status == CONFLICT:
+                return error.status in (NOT_FOUND, CONFLICT)
+        except (ApiSilent, NodeUnreachable):
+            pass
+        else:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(AWAY_POLL_SECONDS)

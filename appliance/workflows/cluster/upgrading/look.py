@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 from appliance.errors import NodeUnreachable
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
+from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.moves.steps import OUT
+from appliance.model.upgrade.observed import node_versions
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
@@ -144,15 +146,37 @@ def observe_patiently(nodes: Sequence[Node], session: Session, what: str) -> Obs
         look = look_patiently(session.nodes, nodes)
         cluster = session.cluster.read(look.node_facts)
         if isinstance(cluster, Cluster):
-            require_evidence(look.node_facts)
-            return Observed(look.node_facts, cluster, look.faults)
-        if patience.is_over():
+            missing = _missing_parts(nodes, Observed(look.node_facts, cluster, look.faults))
+            if not missing or patience.is_over():
+                require_evidence(look.node_facts)
+                return Observed(look.node_facts, cluster, look.faults)
+            session.observer.note(f"{missing[0]}; waiting for it")
+        elif patience.is_over():
             raise NodeUnreachable(
                 f"no Kubernetes API server answers: {what}",
                 hint="see what is wrong: appliance status",
             )
-        session.observer.note("no API server answers; waiting for it")
+        else:
+            session.observer.note("no API server answers; waiting for it")
         session.clock.sleep(POLL_SECONDS)
+
+
+def _missing_parts(nodes: Sequence[Node], observed: Observed) -> list[str]:
+    """Parts of the control plane without a pod, where an upgrade is under way.
+
+    A kubelet that has just started tells of the pods of its manifests after a while.
+    """
+    mark = mark_of(observed.cluster)
+    if mark is None or mark.over:
+        return []
+    found = (node_versions(node, observed) for node in nodes)
+    return [
+        f"{one.name}: {part} is absent"
+        for one in found
+        if one is not None and one.control_plane
+        for part, text in one.parts.items()
+        if not text
+    ]
 
 
 def situation(

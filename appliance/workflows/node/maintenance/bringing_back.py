@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import StepNotVerified
+from appliance.errors import ClusterSilent, StepNotVerified
 from appliance.model.components.network.unmet import dns_waits_for
 from appliance.model.plan.judging import judge
 from appliance.model.plan.steps import BY_NAME, INSTALL
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 READY_SECONDS = 180.0
+# Each may be cut off by an API server that starts again.
+MOST_TESTS = 3
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class BringingBack:
         Raises:
             LeaseLost: another command took the site over, or marked a node.
             StepNotVerified: a part of a node does not work; the nodes stay cordoned.
-            ClusterError: the API refused.
+            ClusterError: the API refused, or went away again and again.
         """
         self._step("untaint", "the pod network and the GPU stack start again", self._untaint)
         self._step("test", "the node is tested before pods of users start on it", self._test)
@@ -117,6 +119,22 @@ class BringingBack:
                 self._marks[name].taint(on=False)
 
     def _test(self) -> None:
+        """Test the nodes; again where the API went away meanwhile.
+
+        A new kubelet of the only control-plane node may start its API server again at any moment
+        after it calls itself Ready.
+        """
+        for left in reversed(range(MOST_TESTS)):
+            try:
+                self._test_once()
+            except ClusterSilent as error:
+                if not left:
+                    raise
+                self._session.observer.note(f"{error.message}; the test begins again")
+            else:
+                return
+
+    def _test_once(self) -> None:
         observed = self._wait_until_whole()
         planned = PlannedStep("return: test", self._names, ())
         require_gpus(

@@ -1,0 +1,115 @@
+"""A new kubelet of the only control-plane node starts its API server again, after it is Ready."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from appliance.errors import ClusterSilent, PreflightFailed
+from appliance.workflows.cluster.upgrading.look import API_SECONDS
+from tests.unit.upgrade.rack import TAG, Bench
+
+API = "kube-apiserver"
+
+
+def cut(bench: Bench, times: int, node: str = "cp1") -> list[str]:
+    """The first tests of a node are cut off; the nodes of every test, filled as they begin."""
+    tested, begun = bench.rack.run_network_test, list[str]()
+
+    def test(nodes: Sequence[str], image: str, *, dns: bool = True) -> tuple[str, ...]:
+        begun.append(nodes[0])
+        if nodes[0] == node and begun.count(node) <= times:
+            raise ClusterSilent("the API stopped answering during the network test: SSLError")
+        return tested(nodes, image, dns=dns)
+
+    bench.rack.run_network_test = test  # type: ignore[method-assign]
+    return begun
+
+
+def without_pod(bench: Bench, *, ready: bool | None = None) -> None:
+    """The API server's pod is not told of, or not ready."""
+    pods = tuple(
+        pod if pod.app != API else replace(pod, ready=bool(ready))
+        for pod in bench.rack.api.pods
+        if pod.app != API or ready is not None
+    )
+    bench.rack.cluster = replace(bench.rack.api, pods=pods)
+
+
+def test_a_test_that_the_api_cut_off_begins_again() -> None:
+    bench = Bench()
+    begun = cut(bench, 2)
+    assert bench.upgrade().ended
+    assert begun == ["cp1", "cp1", "cp1", "w1", "w2"]
+    assert len([one for one in bench.observer.said if "the test begins again" in str(one)]) == 2
+    assert bench.cordoned == []
+
+
+def test_an_api_that_cuts_off_every_test_leaves_the_node_out_and_the_same_command_ends_it() -> None:
+    bench = Bench()
+    begun = cut(bench, 3)
+    with pytest.raises(ClusterSilent) as failed:
+        bench.upgrade()
+    assert begun == ["cp1"] * 3
+    assert bench.cordoned == ["cp1"]
+    assert any("cp1 stays out of service" in line for line in failed.value.details)
+    assert bench.upgrade().ended
+    assert bench.cordoned == []
+
+
+def test_the_kubelet_of_a_control_plane_is_renewed_once_its_pods_are_ready() -> None:
+    bench = Bench()
+    kubelet, slept = bench.rack._kubelet, bench.clock.sleep
+    waits: list[float] = []
+
+    def restarts(name: str, tag: str = TAG) -> None:
+        kubelet(name, tag)
+        if name == "cp1":
+            without_pod(bench, ready=False)
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        slept(seconds)
+        if len(waits) == 3:
+            without_pod(bench, ready=True)
+
+    bench.rack._kubelet = restarts  # type: ignore[method-assign]
+    bench.clock.sleep = sleep  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+    assert len(waits) == 3
+
+
+def test_a_run_that_goes_on_waits_for_the_pods_of_a_kubelet_that_has_just_started() -> None:
+    bench = Bench()
+    cut(bench, 3)
+    with pytest.raises(ClusterSilent):
+        bench.upgrade()
+    whole, slept = bench.rack.api, bench.clock.sleep
+    without_pod(bench)
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        if bench.clock.now() > began + 30:
+            bench.rack.cluster = whole
+
+    began = bench.clock.now()
+    bench.clock.sleep = sleep  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+    assert ("note", "cp1: kube-apiserver is absent; waiting for it") in bench.observer.said
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_part_that_stays_away_refuses(under_way: bool) -> None:
+    bench = Bench()
+    if under_way:
+        cut(bench, 3)
+        with pytest.raises(ClusterSilent):
+            bench.upgrade()
+    without_pod(bench)
+    began = bench.clock.now()
+    with pytest.raises(PreflightFailed, match="kube-apiserver of version unknown"):
+        bench.upgrade()
+    # Nothing is waited for where no upgrade could have started a kubelet.
+    assert (bench.clock.now() - began >= API_SECONDS) is under_way
