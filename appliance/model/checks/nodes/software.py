@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
+from appliance.model.bundle.release.gpu_matrix import numbers_of
 from appliance.model.bundle.release.release import is_of_line
 from appliance.model.components.base.subject import Subject
 from appliance.model.site.vault_ref import BECOME_PASSWORD
@@ -328,11 +329,15 @@ def kubelet_version(subject: Subject) -> Iterator[Finding]:
         if seen in (None, wanted):
             continue
         if subject.is_ours:
+            ours = numbers_of(wanted) or ()
             yield subject.error(
                 "kubelet_version",
                 f"{program} {seen} on a member of the cluster",
                 f"{wanted}, the release's",
-                "to upgrade it: appliance cluster upgrade --to "
+                "this node is newer than site.yml, and Kubernetes cannot be downgraded: set "
+                "appliance_release in site.yml to the release that runs (appliance status)"
+                if (numbers_of(str(seen)) or ()) > ours
+                else "to upgrade it: appliance cluster upgrade --to "
                 f"{subject.desired.release.name} --bundle DIR; or set appliance_release in "
                 "site.yml to the release that runs",
             )
