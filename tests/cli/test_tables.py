@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from appliance.cli.screen import render
-from appliance.cli.screen.progress import LiveProgress, few, spoken
+from appliance.cli.screen.progress import LiveProgress, PlainProgress, few, spoken
 from appliance.cli.screen.table import WHOLE, table_lines, text_width, wrapped
+from appliance.errors import ApplianceError, Interrupted
 from appliance.model.plan.steps import INSTALL
 from appliance.model.state.plan import Plan, PlannedStep, Reason
 
@@ -216,6 +217,24 @@ def test_the_live_table_has_every_state_and_time_whole(width: int) -> None:
     assert text.count(" waiting ") >= len(INSTALL) - 3
     assert "verifying" in text
     assert "…" not in "\n".join(line for line in lines if "verifying" not in line)
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        (Interrupted("interrupted while artifacts was running on w1"), "interrupted"),
+        (ApplianceError("w1: no space left on device"), "failed"),
+    ],
+)
+def test_a_step_that_the_operator_interrupted_did_not_fail(
+    error: ApplianceError, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    display = live()
+    display.step_ended("artifacts", 2.0, error)
+    (row,) = (line for line in drawn(display, 80) if line.startswith("artifacts"))
+    assert row.split()[1] == word
+    PlainProgress().step_ended("artifacts", 2.0, error)
+    assert f"artifacts: {word.replace('failed', 'FAILED')} after 2.0 s" in capsys.readouterr().err
 
 
 def test_one_task_of_all_nodes_is_shown_once_without_their_names() -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.screen.colour import GREEN, RED, has_colour
+from appliance.cli.screen.colour import GREEN, RED, YELLOW, has_colour
 from appliance.cli.screen.terminal import ShownStream, below, one_line
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, Interrupted
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.state.plan import Plan
 
@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 
 # Characters per cell: a message may be a page long, and the table is drawn four times a second.
 MANY = 500
-# The widths of the live table, in characters.
+# The widths of the live table, in characters; an interrupted step makes it wider.
 LONGEST_STATE = len("verifying")
 LONGEST_TIME = len("99 m 59 s")
 LONGEST_NODES = 16
-_COLOURS = {"verified": GREEN, "failed": RED}
+_COLOURS = {"verified": GREEN, "failed": RED, "interrupted": YELLOW}
+
+
+def _ended(error: ApplianceError | None) -> str:
+    """The state of a step that ended; who pressed Ctrl-C caused no failure."""
+    if error is None:
+        return "verified"
+    return "interrupted" if isinstance(error, Interrupted) else "failed"
 
 
 def spoken(seconds: float) -> str:
@@ -89,9 +96,9 @@ class PlainProgress:
             self.note(f"{step}: waiting: {waiting_for}")
 
     def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
-        """Print whether the step was verified, and how long it took."""
-        word = "FAILED" if error else "verified"
-        self.note(f"{step}: {word} after {took_seconds:.1f} s")
+        """Print how the step ended, and how long it took."""
+        word = _ended(error)
+        self.note(f"{step}: {'FAILED' if word == 'failed' else word} after {took_seconds:.1f} s")
 
     def note(self, text: str) -> None:
         """Print one line; further lines of a node's text are indented."""
@@ -144,11 +151,8 @@ class LiveProgress:
         self._draw()
 
     def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
-        """Mark a step as verified or failed."""
-        self._row(step).update(
-            state="failed" if error else "verified",
-            took=spoken(took_seconds),
-        )
+        """Mark a step as verified, failed or interrupted."""
+        self._row(step).update(state=_ended(error), took=spoken(took_seconds))
         self._tasks = {}
         self._draw()
 
@@ -227,7 +231,8 @@ class LiveProgress:
             title=Text(one_line(title)), title_justify="left", title_style="", caption_style="",
             caption_justify="left", expand=True, box=None, pad_edge=False,
         )  # fmt: skip
-        for name, width in (("step", None), ("state", LONGEST_STATE), ("nodes", None)):
+        widest = max([LONGEST_STATE, *(len(row["state"]) for row in self._rows.values())])
+        for name, width in (("step", None), ("state", widest), ("nodes", None)):
             table.add_column(name, width=width, no_wrap=True, header_style="")
         table.add_column("now", ratio=1, overflow="ellipsis", no_wrap=True, header_style="")
         table.add_column("took", width=LONGEST_TIME, no_wrap=True, header_style="")
@@ -259,9 +264,7 @@ class LiveProgress:
         )
 
     def _left(self) -> str:
-        open_steps = [
-            name for name, row in self._rows.items() if row["state"] not in ("verified", "failed")
-        ]
+        open_steps = [name for name, row in self._rows.items() if row["state"] not in _COLOURS]
         if not open_steps or any(name not in self._durations for name in open_steps):
             return ""
         spent = sum(
