@@ -161,7 +161,7 @@ def test_a_removed_node_is_not_planned_and_status_shows_it(
     assert run(["status", "--site", site, "--output", "json"]) == 0
     assert "node rejoin w2" in json.loads(capsys.readouterr().out)["removed"]["w2"]
     assert node("rejoin", "w2", "--yes") == 0
-    assert "w2: the cluster has no such Node" in capsys.readouterr().out
+    assert "w2: safe to join: the cluster has no Node of this name" in capsys.readouterr().out
     assert rack.put_backs == [("w2", NodeMetadata({"a": "b"}))]
     assert run(["status", "--site", site]) == 0
     assert "removed:" not in capsys.readouterr().out
@@ -204,6 +204,8 @@ def test_only_an_acknowledgement_writes_or_changes_a_passport(
     assert node("passport", "w2", "--exit-code") == 5
     shown = capsys.readouterr()
     assert "error: w2: machine: found SN-x, expected SN-w2" in shown.err
+    assert "hint: check that this is the right machine" in shown.err
+    assert "host_vars/w2.yml" in shown.err
     assert "appliance node passport w2 --acknowledge" in shown.err
     assert node("passport", "--output", "json") == 0
     found = {one["node"]: one for one in json.loads(capsys.readouterr().out)["passports"]}

@@ -158,7 +158,7 @@ def test_wiped_and_rejoined_it_has_what_it_had(site: LabSite) -> None:
     began = time.monotonic()
     done = succeed(*words(lab, "rejoin"), "--yes", timeout=900)
     print(f"rejoin: {time.monotonic() - began:.1f} s")  # noqa: T201 - a figure for the log
-    assert "the cluster has no such Node" in done.stdout
+    assert "safe to join: the cluster has no Node of this name" in done.stdout
     labels, annotations, taints = own(lab)
     assert {key: labels.get(key) for key in LABELS} == LABELS
     assert annotations == ANNOTATIONS

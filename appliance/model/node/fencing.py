@@ -204,7 +204,7 @@ def _seen_dead(evidence: FencingEvidence, *, same: bool) -> str | None:
     """The proof in words; None without one."""
     member, facts = evidence.member, evidence.facts
     if member is None:
-        return "the cluster has no such Node"
+        return "safe to join: the cluster has no Node of this name"
     if facts and same and not evidence.is_joined and not _pods_left(facts):
         return f"the same machine ({evidence.seen.words()}) answers, and it is empty"
     if evidence.bmc and evidence.bmc.confirms_off(evidence.accepted) and not same:

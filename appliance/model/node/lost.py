@@ -78,7 +78,10 @@ class LostNode:
         kubelet = "; SSH answers, but its kubelet does not report" if self.answers_ssh else ""
         parts = (
             ("pods Terminating on it", self.terminating),
-            ("pods on it without a deletion request yet", self.waiting),
+            (
+                "pods on it that Kubernetes has not asked to end yet (it does after 5 minutes)",
+                self.waiting,
+            ),
             ("volumes in use on it", self.volumes),
             ("services without another ready pod", self.services),
             (

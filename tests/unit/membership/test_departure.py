@@ -78,9 +78,9 @@ NAMELESS = BmcReport(None, powered_off=True)
 SILENT = BmcReport(reason="no route to host")
 
 CASES = [
-    Case("none", "none", proof="no such Node"),
-    Case("none", "blank", proof="no such Node"),
-    Case("none", "blank", "other", proof="no such Node"),
+    Case("none", "none", proof="no Node of this name"),
+    Case("none", "blank", proof="no Node of this name"),
+    Case("none", "blank", "other", proof="no Node of this name"),
     Case("ready", "none", refusal="a Ready Node"),
     Case("ready", "none", sworn=True, refusal="a Ready Node"),
     Case("ready", "blank", proof="the same machine (serial SN-w2) answers, and it is empty"),

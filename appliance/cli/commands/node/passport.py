@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.node.answering import AnsweringMachine
     from appliance.workflows.node.passport import PassportView
+
+
+# Facts that tell one machine from another, besides its parts.
+MACHINE: Final = frozenset({"machine", "product-uuid", "board-serial", "chassis-serial"})
 
 
 @click.command()
@@ -67,9 +71,20 @@ def passport(
     if exit_code and wrong:
         raise NotHealthy(
             f"{wrong[0].node}: {_sentences(wrong[0])[0]}",
-            hint=f"to accept it as it is: appliance node passport {wrong[0].node} --acknowledge",
+            hint=_hint(wrong[0]),
             details=[f"{view.node}: {text}" for view in wrong for text in _sentences(view)][1:],
         )
+
+
+def _hint(view: PassportView) -> str:
+    """What to do next; another machine is looked at before anybody accepts it."""
+    way = f"appliance node passport {view.node} --acknowledge"
+    if any(one.name in MACHINE for one in view.differences):
+        return (
+            "check that this is the right machine (its cables, its address in "
+            f"host_vars/{view.node}.yml); if its board or chassis was replaced on purpose: {way}"
+        )
+    return f"to accept it as it is: {way}"
 
 
 def _views(
