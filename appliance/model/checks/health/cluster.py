@@ -121,9 +121,23 @@ def nodes_ready(inputs: HealthInputs) -> Answers:
                 "warning" if cordoned else "error",
                 "a cordoned node" if cordoned else seen,
                 "a Ready, schedulable node",
-                f"kubectl describe node {node.name}",
+                _next(node.name, is_member=member is not None, cordoned=cordoned),
             )
     yield f"{sum(node.ready for node in cluster.nodes.values())} Ready"
+
+
+def _next(name: str, *, is_member: bool, cordoned: bool) -> str:
+    """What to do about a node that takes no pods; no kubeconfig is needed for it."""
+    if cordoned:
+        return (
+            f"in maintenance: appliance node return {name}; else somebody cordoned it by kubectl: "
+            f"ask before kubectl uncordon {name}"
+        )
+    return (
+        f"appliance node logs {name} --since 1h; then: appliance plan"
+        if is_member
+        else ("see what is missing: appliance plan")
+    )
 
 
 def maintenance(inputs: HealthInputs) -> Answers:

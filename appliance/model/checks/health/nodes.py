@@ -80,9 +80,21 @@ def system_nodes(inputs: HealthInputs) -> Answers:
                 "warning",
                 "a GPU worker that is also a system node",
                 "a separate system node: Run:ai's own pods take CPU and memory from jobs",
-                "nothing to do on an appliance of two servers",
+                _instead(inputs),
             )
     yield ", ".join(node.name for node in found)
+
+
+def _instead(inputs: HealthInputs) -> str:
+    """What to do about a GPU worker that is a system node: only another worker can replace it."""
+    plain = (n.name for n in inputs.site.workers if groups.GPU_WORKERS not in n.groups)
+    free = [name for name in plain if name not in {n.name for n in inputs.system_nodes}]
+    if free:
+        return (
+            f"put {free[0]}, which has no GPUs, into the group system_nodes of hosts.yml in its "
+            "place"
+        )
+    return "nothing to do before there is one more worker without GPUs for the group system_nodes"
 
 
 def _on_a_master(inputs: HealthInputs, node: Node) -> Finding:
