@@ -18,6 +18,7 @@ CODES = {
     errors.PlaybookFailed: 1,
     errors.ClusterError: 1,
     errors.ClusterRefused: 1,
+    errors.ClusterSilent: 1,
     errors.StepNotVerified: 1,
     errors.BuildFailed: 1,
     errors.LabError: 1,
