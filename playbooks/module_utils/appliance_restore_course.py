@@ -142,7 +142,7 @@ class Course:
             if dumps.form(dump) != dumps.form(Path(before["path"])):
                 raise appliance_restore_database.RestoreError(
                     "the backup does not say of which version of Run:ai it is, and the tables of "
-                    "%s have another form now: take a backup of the version that runs" % name
+                    "%s have another form now: use a backup of the version that runs" % name
                 )
         new = self._databases.make(name)
         self._databases.fill(name, dump, rows)

@@ -171,7 +171,7 @@ def _unopened(fault: BaseException) -> NotHealthy:
         )
     return NotHealthy(
         f"the backup was changed, cut or damaged: {fault}",
-        hint="take another one: appliance cluster backup list",
+        hint="use another backup; list them: appliance cluster backup list",
     )
 
 

@@ -36,7 +36,7 @@ TELL_SECONDS: Final = 20.0
 # Left free on the disk of this machine.
 SPARE_BYTES: Final = 64 << 20
 PREFIX: Final = "appliance-backup-"
-_ANOTHER: Final = "take another one: appliance cluster backup list"
+_ANOTHER: Final = "use another backup; list them: appliance cluster backup list"
 
 
 class Source(Protocol):

@@ -57,7 +57,7 @@ class BackupFile:
         if self.manifest.about != sidecar.about:
             raise NotHealthy(
                 f"{file}: the file beside it describes another backup than it holds",
-                hint="take another one: appliance cluster backup list",
+                hint="use another backup; list them: appliance cluster backup list",
             )
 
     def read_all(self, take: Callable[[Part, IO[bytes]], None]) -> None:

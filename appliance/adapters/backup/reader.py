@@ -160,7 +160,9 @@ def _opened(source: IO[bytes], identities: Sequence[Any]) -> Iterator[IO[bytes]]
 
 
 def _bad(name: str, why: str) -> NotHealthy:
-    return NotHealthy(f"{name}: {why}", hint="take another one: appliance cluster backup list")
+    return NotHealthy(
+        f"{name}: {why}", hint="use another backup; list them: appliance cluster backup list"
+    )
 
 
 def _files(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:

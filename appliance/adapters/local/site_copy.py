@@ -186,5 +186,5 @@ def _write(backup: BackupFile, files: Mapping[str, str], folder: Path) -> None:
     except FileExistsError as error:
         raise NotHealthy(
             f"two parts of the backup would be the same file {error.filename}",
-            hint="take another one: appliance cluster backup list",
+            hint="use another backup; list them: appliance cluster backup list",
         ) from error

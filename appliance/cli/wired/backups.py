@@ -188,12 +188,12 @@ def _checked(
     if manifest.etcd is None:
         raise NotHealthy(
             f"{path}: it has no snapshot of etcd, so no cluster can be restored from it",
-            hint="take another one: appliance cluster backup list",
+            hint="use another backup; list them: appliance cluster backup list",
         )
     if manifest.about != sidecar.about:
         raise NotHealthy(
             f"{path}: the file beside it describes another backup than it holds",
-            hint="take another one: appliance cluster backup list",
+            hint="use another backup; list them: appliance cluster backup list",
         )
     trial = _Trial(connected, observer, manifest, name, known)
     with store.place.open(name + SUFFIX) as stream:

@@ -199,7 +199,7 @@ def _authorities(site: Site, manifest: Manifest) -> tuple[dict[str, str], Refusa
                 backup,
                 f"other CAs of {node.name} than of the nodes before it",
                 "the same on every control-plane node",
-                "take another backup: appliance cluster backup list",
+                "use another backup; list them: appliance cluster backup list",
             )
         sums |= own
         if not found and len(parts) == len(AUTHORITIES):
@@ -210,7 +210,7 @@ def _authorities(site: Site, manifest: Manifest) -> tuple[dict[str, str], Refusa
             backup,
             f"no whole set of CAs and keys (pki: {', '.join(AUTHORITIES)})",
             "that of one control-plane node",
-            "take another backup: appliance cluster backup list",
+            "use another backup; list them: appliance cluster backup list",
         )
     return found, None
 

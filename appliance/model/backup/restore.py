@@ -250,7 +250,7 @@ def plan_from_survivor(
     view = views.get(node.name)
     living = () if _is_placed(key, views) else _living(views)
     others = tuple(one.name for one in site.control_plane if one.name != node.name)
-    another = "take another one that has data of etcd: --survivor NODE"
+    another = "name another node that has data of etcd: --survivor NODE"
     faults = [*living, *_of_the_nodes([node], views, 0, key, another), *_left_out(others, views)]
     if not resumes and isinstance(view, NodeView) and not view.etcd_data:
         faults.append(
@@ -258,7 +258,7 @@ def plan_from_survivor(
                 node.name,
                 "no data of etcd",
                 "a member's data: it is what is restored",
-                "take a backup instead: appliance cluster restore FILE --identity KEY",
+                "use a backup instead: appliance cluster restore FILE --identity KEY",
             )
         )
     return RestorePlan(

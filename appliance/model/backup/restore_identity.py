@@ -32,7 +32,7 @@ def of_another_cluster(
                 CHECK,
                 "another key of service accounts (/etc/kubernetes/pki/sa.pub) than the backup has",
                 "the cluster that the backup is of, not one that was installed later",
-                "take a backup of this cluster, or put the backup's pki back first: "
+                "use a backup that was made from this cluster, or put the backup's pki back first: "
                 "appliance docs recover-the-cluster",
             )
 

@@ -326,7 +326,7 @@ def test_hints_name_what_can_be_typed() -> None:
     views: dict[str, Any] = {**ALL, "cp1": "cp1: no route"}
     found = plan_from_survivor(samples.site(3, 1), views, RestoreOptions(survivor="cp1"), NOW[1])
     away, left, _ = (one.hint for one in found.refusals)
-    assert away == "repair it, or take another one that has data of etcd: --survivor NODE"
+    assert away == "repair it, or name another node that has data of etcd: --survivor NODE"
     assert left.endswith("appliance node power off cp2 --hard --allow-outage")
 
 

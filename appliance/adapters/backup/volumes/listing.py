@@ -61,7 +61,8 @@ def check_archive(stream: IO[bytes], record: VolumeRecord) -> None:
 
 def _bad(record: VolumeRecord, why: str) -> NotHealthy:
     return NotHealthy(
-        f"{record.claim}: {why}", hint="take another one: appliance cluster backup list"
+        f"{record.claim}: {why}",
+        hint="use another backup; list them: appliance cluster backup list",
     )
 
 

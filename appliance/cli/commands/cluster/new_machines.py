@@ -147,7 +147,7 @@ def _quoted(path: Path) -> str:
 
 
 def _require_site(backup: str, found: SiteParts) -> None:
-    listed = "take another one: appliance cluster backup list"
+    listed = "use another backup; list them: appliance cluster backup list"
     if found.missing:
         raise Refused(
             f"{backup} holds no whole site: {', '.join(found.missing)} missing; no file was "

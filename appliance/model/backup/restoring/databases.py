@@ -251,7 +251,7 @@ def _of_the_file(
             about.id,
             "a file that the journal of this site does not know",
             "one that it knows: a dump runs with all rights of the database server",
-            "run it where the journal is, or take a backup that it has: appliance history",
+            "run it where the journal is, or use a backup that the journal has: appliance history",
         )
     if not wanted_of(saved):
         why = next((m.why for m in about.missing if m.what.startswith("runai")), "no dump in it")
@@ -294,7 +294,7 @@ def _of_the_versions(node: str, saved: SavedState, view: DatabaseView) -> Iterat
             node,
             f"Run:ai {now.version}",
             f"{before.version}, as the backup has it: the tables of another version differ",
-            f"take a backup of Run:ai {now.version}, or install {before.version} first: "
+            f"use a backup of Run:ai {now.version}, or install {before.version} first: "
             "appliance docs upgrade-runai",
         )
 

@@ -63,7 +63,7 @@ def of_another_release(
     if about.release == release:
         return None
     expected = f"{release}, as site.yml has it"
-    hint = f"take a backup of {release}: appliance cluster backup list"
+    hint = f"use a backup of the release {release}; list them: appliance cluster backup list"
     if not goes_on_to(about, release, begun):
         return Refusal(about.id, CHECK, f"a backup of the release {about.release}", expected, hint)
     seen = {name: view.kubernetes for name, view in views.items() if isinstance(view, NodeView)}

@@ -134,7 +134,7 @@ def _saved(backup: OpenedBackup) -> SavedState:
         raise NotHealthy(
             f"{backup.manifest.about.id}: what it says of Run:ai's databases cannot be read: "
             f"{error}",
-            hint="take another one: appliance cluster backup list",
+            hint="use another backup; list them: appliance cluster backup list",
         ) from error
 
 

@@ -135,7 +135,7 @@ def _records(backup: OpenedBackup) -> tuple[VolumeRecord, ...]:
         except Unreadable as error:
             raise NotHealthy(
                 f"{backup.manifest.about.id}: {part} cannot be read: {error}",
-                hint="take another one: appliance cluster backup list",
+                hint="use another backup; list them: appliance cluster backup list",
             ) from error
     return tuple(found)
 
@@ -192,7 +192,7 @@ def _lost_parts(backup: OpenedBackup, targets: Sequence[Target]) -> tuple[Refusa
             "volumes",
             "no archive in the backup: it broke off",
             one.record.archive,
-            "take another one: appliance cluster backup list",
+            "use another backup; list them: appliance cluster backup list",
         )
         for one in targets
         if backup.manifest.part(one.record.archive) is None
