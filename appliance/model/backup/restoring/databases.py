@@ -151,8 +151,8 @@ def _stops(stops: Mapping[str, int]) -> Iterator[str]:
         more = f" and {len(running) - _MOST_NAMED} more" if len(running) > _MOST_NAMED else ""
         yield f"then stops {len(running)} workloads of runai-backend: {named}{more}"
     yield (
-        "nobody logs in to Run:ai until their pods are ready again: some minutes; pods of jobs go "
-        "on"
+        "users cannot log in to Run:ai until their pods are ready again: some minutes; pods of "
+        "jobs go on"
     )
 
 
