@@ -91,7 +91,18 @@ def test_a_dry_run_shows_what_forbids_it_and_what_would_be_lost(
     assert typed("--dry-run") == 0
     said = capsys.readouterr().out
     assert "refused: cp1" in said
-    assert "at least" in said
+    assert "   backend: 48 rows now, 43 in the backup; at least" in said
+    assert said.splitlines()[-1].startswith("cannot be done: 1 refusal,")
+    assert databases.done == []
+
+
+def test_a_dry_run_that_nothing_forbids_has_no_verdict_of_refusals(
+    typed: Typed, databases: FakeDatabases, capsys: Capture
+) -> None:
+    assert typed("--dry-run") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("restores Run:ai's databases")
+    assert "cannot be done" not in said
     assert databases.done == []
 
 

@@ -101,7 +101,8 @@ def test_a_dry_run_shows_what_forbids_it(
     assert typed("--dry-run") == 0
     said = capsys.readouterr().out
     assert "refused: team/data: volumes: found no claim of that name" in said
-    assert "restores the data of team/busy from the backup" in said
+    assert "   restores the data of team/busy from the backup" in said
+    assert said.splitlines()[-1].startswith("cannot be done: 1 refusal,")
     assert volumes.done == []
 
 

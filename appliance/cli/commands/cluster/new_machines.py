@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from appliance.cli.commands.cluster.restore_view import restore_as_json
+from appliance.cli.commands.cluster.restore_view import restore_as_json, show_forecast
 from appliance.cli.screen.confirm import about_site, confirmed
-from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
@@ -235,11 +235,7 @@ def _confirm(connected: SiteSession, plan: NewMachinesPlan, options: NewMachines
 
 
 def _show(plan: NewMachinesPlan, *, err: bool) -> None:
-    for refusal in plan.refusals:
-        print_line(f"refused: {refusal.sentence()}", err=err)
-        say_hint(refusal.hint, err=err)
-    for line in plan.lines():
-        print_line(line, err=err)
+    show_forecast(plan.refusals, plan.lines(), err=err)
 
 
 def _tell(done: NewMachinesResult, options: NewMachinesOptions) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from appliance.cli.commands.cluster.restore_view import restore_as_json
+from appliance.cli.commands.cluster.restore_view import restore_as_json, show_forecast
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
 from appliance.cli.options import (
@@ -20,7 +20,7 @@ from appliance.cli.options import (
     yes_option,
 )
 from appliance.cli.screen.confirm import about_nodes, confirmed
-from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
@@ -142,6 +142,8 @@ def restore(
     - each becomes a new folder beside the present one, is compared, and takes its name
     - the present folders are kept in the export, under names that say when
 
+    --dry-run exits with 0 also where the plan is refused; its last line says so.
+
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key
     """
     from appliance.cli.commands.cluster.new_machines import (
@@ -254,11 +256,7 @@ def _confirm(site: Site, plan: RestorePlan, yes: bool) -> bool:
 
 
 def _show(plan: RestorePlan, *, err: bool) -> None:
-    for refusal in plan.refusals:
-        print_line(f"refused: {refusal.sentence()}", err=err)
-        say_hint(refusal.hint, err=err)
-    for line in plan.lines():
-        print_line(line, err=err)
+    show_forecast(plan.refusals, plan.lines(), err=err)
 
 
 def _tell(done: RestoreResult) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from appliance.cli.commands.cluster.restore_view import show_forecast
 from appliance.cli.screen.confirm import about_nodes, confirmed
-from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, show_warnings
 from appliance.cli.screen.terminal import print_line
@@ -72,11 +73,7 @@ def _confirm(site: Site, plan: VolumeRestorePlan, *, yes: bool) -> bool:
 
 
 def _show(plan: VolumeRestorePlan, *, err: bool) -> None:
-    for refusal in plan.refusals:
-        print_line(f"refused: {refusal.sentence()}", err=err)
-        say_hint(refusal.hint, err=err)
-    for line in plan.lines():
-        print_line(line, err=err)
+    show_forecast(plan.refusals, plan.lines(), err=err)
 
 
 def _tell(done: VolumeResult) -> None:
