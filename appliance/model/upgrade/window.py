@@ -50,11 +50,13 @@ class Estimate:
         return Estimate(self.median + other.median, self.worst + other.worst, source)
 
     def sentence(self) -> str:
-        """In words, with where it is from."""
+        """In words, with where it is from; only the site's own journal knows a worst case."""
         if self.source == "unknown":
             return "nobody has measured it"
-        whose = "this site's journal" if self.source == "journal" else "the release's measurements"
-        return f"{_words(self.median)}, at worst {_words(self.worst)} (by {whose})"
+        usual = _words(self.median)
+        if self.source == "release":
+            return f"about {usual} (measured once, in a lab; a rack may take longer)"
+        return f"{usual}, at worst {_words(self.worst)} (by this site's journal)"
 
 
 def longest(found: Iterable[Estimate]) -> Estimate:

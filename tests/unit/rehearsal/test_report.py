@@ -43,8 +43,8 @@ STEP = PlannedStep(
     ("cp1",),
     ("cp1: kube-apiserver is v1.23.5, not v1.23.17",),
     "etcd and the API server of this node restart, each within a minute",
-    "60 s, at worst 60 s (by the release's measurements)",
-    "no: etcd's snapshot on the node is the way back, by hand",
+    "about 60 s (measured once, in a lab; a rack may take longer)",
+    "none; go forward: run the same command again, or call support",
 )
 FAILED = RehearsedRun(
     RUN_A, "2026-11-02T09:00:00+00:00", NEW, "failed: cp1: the disk is full", 30.0
@@ -59,7 +59,7 @@ DONE = RehearsedRun(
     (STEP,),
     (Judged("dropped", "", "go", "3 settings, all accepted", "no silent loss"),),
     ("coredns.resources.limits.memory", "kube-apiserver.profiling"),
-    "8 min, at worst 8 min (by the release's measurements)",
+    "about 8 min (measured once, in a lab; a rack may take longer)",
     "25 min, at worst 31 min (by this site's journal)",
     ApiWatched(2500, 40, (ApiGap(100.0, 7.9), ApiGap(130.5, 3.1))),
 )

@@ -57,9 +57,16 @@ def test_a_step_is_estimated(
 def test_the_window_is_the_sum_of_its_steps() -> None:
     plan = UpgradePlan(steps=(NODE, PAIR))
     assert Clock([], MEASURED).of_plan(plan).sentence() == (
-        "2 min, at worst 2 min (by the release's measurements)"
+        "about 2 min (measured once, in a lab; a rack may take longer)"
     )
     assert Clock([], {}).of_plan(plan).sentence() == "nobody has measured it"
+
+
+def test_only_a_sites_own_journal_promises_a_worst_case() -> None:
+    known = Clock([*JOURNAL, record("return: test", "w1", 11)], MEASURED).of_step(NODE).sentence()
+    assert known == "26 s, at worst 106 s (by this site's journal)"
+    part = Clock(JOURNAL[:3], MEASURED).of_step(NODE).sentence()
+    assert "at worst" not in part
 
 
 def test_the_time_without_api_is_the_releases() -> None:

@@ -100,14 +100,14 @@ _NOTHING: Final = "there is nothing to take back: appliance status"
 def _in_service(node: NodeVersions, mark: UpgradeMark) -> Refusal:
     """Why a node that is in service has no way back."""
     saved = next(iter(mark.snapshots[-1:]), "")
-    restore = f", or restore etcd by hand from the snapshot ({saved})" if saved else ""
+    kept = f" (etcd's snapshot of before: {saved})" if saved else ""
     if node.control_plane:
         return Refusal(
             node.name,
             CHECK,
             "a control-plane node in service",
             "a node that this upgrade took out of service: kubeadm itself has no way back",
-            f"go on: {mark.command}{restore}",
+            f"go on: {mark.command}; if it does not go forward, call support{kept}",
         )
     return Refusal(
         node.name,

@@ -20,7 +20,7 @@ _BACK: Final[Mapping[Kind, str]] = {
     "artifacts": "yes: nothing uses the new bundle yet",
     "runtime": "yes, until its kubelet is on the new runtime: --back NODE; then forward only",
     "kubernetes_images": "yes: nothing runs the new images yet",
-    "control_plane": "no: etcd's snapshot on the node is the way back, by hand",
+    "control_plane": "none; go forward: run the same command again, or call support",
     "nodes": "yes, while it is out of service: --back NODE puts the kubelet of before back",
     "revive": "none is needed: it starts what the upgrade had stopped",
     "back": "none is needed: the upgrade goes forward by the same command without --back",
