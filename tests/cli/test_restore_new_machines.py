@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.backup.key_file import write_key
 from appliance.cli.exits import run
 from tests.unit.backup import samples
 from tests.unit.restore.test_site_from_backup import SITE, made
@@ -38,7 +39,15 @@ def test_where_there_is_no_site_it_is_written_and_the_next_command_told(
     assert f"sha256 of the backup: {backup.sha256}" in told
     assert "nothing trusts them" in told
     assert "the password of the vault is not in the backup" in told
-    assert "--new-machines --accept-host-keys --bundle DIR --site" in told
+    steps = [line for line in said.out.splitlines() if line.startswith("next")]
+    assert [line.split(":")[0] for line in steps] == [
+        "next, 1",
+        "next, 2",
+        "next, 3, once the new machines answer",
+    ]
+    assert "vault-password" in steps[0]
+    assert "appliance site check --site" in steps[1]
+    assert "--new-machines --accept-host-keys --bundle DIR --site" in steps[2]
     assert (tmp_path / "new/rack7/hosts.yml").exists()
 
 
@@ -63,7 +72,30 @@ def test_what_is_not_written_is_named(tmp_path: Path, capsys: Capture) -> None:
 def test_a_backup_without_a_site_is_refused(tmp_path: Path, capsys: Capture) -> None:
     made(tmp_path, {"site/hosts.yml": b"all: {}\n"})
     assert run(words(tmp_path)) == 3
-    assert "holds no whole site: group_vars/all/site.yml" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "holds no whole site: group_vars/all/site.yml" in said
+    assert "hint: use another backup" in said
+    assert "backup list" not in said, "there is no site yet whose backups could be listed"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("fault", "hint"), [("damaged", "another backup"), ("key", "--identity")])
+def test_where_there_is_no_site_no_hint_lists_its_backups(
+    tmp_path: Path, capsys: Capture, fault: str, hint: str
+) -> None:
+    made(tmp_path)
+    if fault == "key":
+        (tmp_path / "key.txt").unlink()
+        write_key(tmp_path / "key.txt")
+    else:
+        file = tmp_path / f"{samples.NAME}.backup"
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    assert run(words(tmp_path)) == 5
+    said = capsys.readouterr().err
+    assert hint in said
+    assert "backup list" not in said
     assert not (tmp_path / "new").exists()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
-from appliance.errors import Refused
+from appliance.errors import ApplianceError, Refused
 
 if TYPE_CHECKING:
     from appliance.adapters.backup.opened import BackupFile
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from appliance.workflows.cluster.restoring.new_machines import NewMachinesResult
 
 FEW: Final = 10
+_ELSEWHERE: Final = (
+    "use another backup file of this site, from the disk or the server where you keep them"
+)
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,26 @@ def restore_onto_new_machines(app: Application, options: NewMachinesOptions) -> 
     if options.expected_keys and not options.accept_host_keys:
         raise click.UsageError("--expect-host-key belongs to --accept-host-keys")
     if is_vacant(options.site):
-        _write_site(BackupFile(_here(options.file), options.identity), options)
+        with _without_a_site():
+            _write_site(BackupFile(_here(options.file), options.identity), options)
         return
     with ExitStack() as stack:
         with progress(plain=options.as_json) as display:
             opened = opened_backup(app.site(options.site), options.file, options.identity, display)
             backup = stack.enter_context(opened)
         _bring_back(app, backup, options)
+
+
+@contextmanager
+def _without_a_site() -> Iterator[None]:
+    """Let no hint list the backups: that needs the site which is not written yet."""
+    try:
+        yield
+    except ApplianceError as error:
+        if "appliance cluster backup list" in (error.hint or ""):
+            key = "name another key: --identity KEY; or " if "KEY" in (error.hint or "") else ""
+            error.hint = f"{key}{_ELSEWHERE}"
+        raise
 
 
 def _here(file: str) -> Path:
@@ -130,13 +146,13 @@ def _write_site(backup: BackupFile, options: NewMachinesOptions) -> None:
     site = shlex.quote(str(options.site))
     if faults:
         print_line(f"the site has {faults} fault{'s' if faults != 1 else ''} on this machine")
-        say(f"next: appliance site check --site {site}")
     say(
-        "next: the password of the vault is not in the backup: write it to "
+        "next, 1: the password of the vault is not in the backup: write it to "
         f"{options.site / '.appliance/vault-password'} (0600)"
     )
+    say(f"next, 2: appliance site check --site {site}")
     say(
-        "next, once the new machines answer: appliance cluster restore "
+        "next, 3, once the new machines answer: appliance cluster restore "
         f"{shlex.quote(options.file)} --identity {_quoted(options.identity)} "
         f"--new-machines --accept-host-keys --bundle DIR --site {site}"
     )
@@ -147,16 +163,15 @@ def _quoted(path: Path) -> str:
 
 
 def _require_site(backup: str, found: SiteParts) -> None:
-    listed = "use another backup; list them: appliance cluster backup list"
     if found.missing:
         raise Refused(
             f"{backup} holds no whole site: {', '.join(found.missing)} missing; no file was "
             "changed",
-            hint=listed,
+            hint=_ELSEWHERE,
         )
     if found.too_large:
         raise Refused(
-            f"{backup} holds more files than any site has; no file was changed", hint=listed
+            f"{backup} holds more files than any site has; no file was changed", hint=_ELSEWHERE
         )
 
 
