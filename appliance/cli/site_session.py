@@ -321,6 +321,7 @@ class SiteSession(Wiring):
         *,
         dry_run: bool = False,
         abandon: bool = False,
+        without_backup: bool = False,
     ) -> RunaiUpgradeResult:
         """Upgrade Run:ai to the vendor bundle of the site, or drop an upgrade that began."""
         from appliance.adapters.site.settings_choice import choose_vendor_bundle
@@ -329,7 +330,7 @@ class SiteSession(Wiring):
 
         desired = self.load_desired()
         run = self.run(COMMAND, desired.bundle_digest)
-        request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
+        request = RunaiUpgradeRequest(desired, run, dry_run, without_backup)
         choose = partial(choose_vendor_bundle, self.site.directory)
         session = replace(self.session(progress, run, plays=True), choose_vendor_bundle=choose)
         workflow = abandon_upgrade if abandon else upgrade_runai
@@ -369,8 +370,7 @@ class SiteSession(Wiring):
         )
         run = self.run(COMMAND, desired.bundle_digest)
         request = RunaiCliRequest(desired, roles, run, dry_run=dry_run)
-        session = self.session(progress, run, plays=True)
-        session = replace(session, jumpboxes=self.jumpboxes())
+        session = replace(self.session(progress, run, plays=True), jumpboxes=self.jumpboxes())
         return runai_cli(request, session, self.opened(confirm))
 
     def horizon(self) -> HorizonResult:

@@ -23,6 +23,7 @@ from appliance.model.state.observed import Fault
 from appliance.model.upgrade.rehearsal.likeness import Likeness, LikeNode
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeBundle
+from tests.unit.backup.test_freshness import WANTED
 from tests.unit.upgrade import rack as upgrades
 from tests.unit.upgrade.rack import NEW, NEXT, OLD, Bench, web
 
@@ -110,6 +111,22 @@ def test_a_dry_run_shows_the_path_and_changes_nothing(
     assert typed(tmp_path, "--dry-run") == 0
     assert "1. k8s-1.23.17-r1: the bundle on the services node" in capsys.readouterr().out
     assert bench.rack.plays == []
+
+
+def test_a_site_with_backups_is_upgraded_after_a_fresh_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    found = Bench()
+    settings = found.desired.site.settings.model_copy(update={"backup": WANTED})
+    site = replace(found.desired.site, settings=settings)
+    found.desired = replace(found.desired, site=site)
+    connected(found, monkeypatch, tmp_path)
+    assert typed(tmp_path, "--yes", "--pause-after", "cp1") == 3
+    assert "no backup of this site is known" in capsys.readouterr().err
+    assert found.rack.plays == []
+    assert typed(tmp_path, "--yes", "--pause-after", "cp1", "--without-backup") == 0
+    assert typed(tmp_path, "--yes") == 0
+    assert "warning: an upgrade to k8s-1.23.17-r1: no backup" in capsys.readouterr().err
 
 
 def test_the_path_is_data(bench: Bench, tmp_path: Path, capsys: Capture) -> None:

@@ -67,6 +67,7 @@ class UpgradeOptions:
             empty: it runs to its end.
         max_unavailable: how many workers are out at a time.
         back: the node on which the last step is taken back; empty: the upgrade goes forward.
+        without_backup: it begins although the site's newest backup is not fresh.
     """
 
     to: str
@@ -74,6 +75,7 @@ class UpgradeOptions:
     pause_after: str = ""
     max_unavailable: int = 1
     back: str = ""
+    without_backup: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from appliance.model.state.upgrade import UpgradeMark, can_be_read_back, mark_of
 from appliance.model.upgrade.gates import stopping
 from appliance.model.upgrade.plan import CHECK, plan_upgrade
 from appliance.model.upgrade.window import Clock
+from appliance.workflows.cluster.backups.freshness import ask_for_fresh_backup
 from appliance.workflows.cluster.foresight import agreed_of, out_of_service, refusals_of, to_judge
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
@@ -124,8 +125,10 @@ def _go_on(
     look, seen, etcd = looking.look, looking.seen, looking.etcd
     plan, mark = seen.plan, seen.mark
     _require_writable(request, mark)
-    forecasts = _foreseen(request, session, seen)
     under_way = mark is not None and not mark.over
+    if plan.steps:
+        _ask_for_backup(request, session, goes_on=under_way)
+    forecasts = _foreseen(request, session, seen)
     foreseen = _refusals_of(request, seen.observed, forecasts)
     plan = replace(plan, refusals=(*plan.refusals, *foreseen))
     clock = Clock(session.journal.read(), request.measured)
@@ -148,6 +151,20 @@ def _go_on(
             lambda: look(look_at_etcd(request, session)),
         )
     return replace(found, done=True, ended=ended)
+
+
+def _ask_for_backup(request: UpgradeRequest, session: Session, *, goes_on: bool) -> None:
+    """Refuse to begin without a fresh backup; an upgrade that goes on is not left half-way.
+
+    Raises:
+        PreflightFailed: the site asks for backups, and has no fresh one; nothing was changed.
+    """
+    ask_for_fresh_backup(
+        request.desired.site,
+        session,
+        f"an upgrade to {request.options.to}",
+        only_said=goes_on or request.dry_run or request.options.without_backup,
+    )
 
 
 def _foreseen(request: UpgradeRequest, session: Session, seen: Seen) -> dict[str, Forecast]:

@@ -45,6 +45,7 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.node_state import in_maintenance
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import PlannedStep
+from appliance.workflows.cluster.backups.freshness import ask_for_fresh_backup
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
@@ -61,11 +62,16 @@ POLL_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class RunaiUpgradeRequest:
-    """What was asked for, by whom; ``desired`` has the vendor bundle to upgrade to."""
+    """What was asked for, by whom; ``desired`` has the vendor bundle to upgrade to.
+
+    Attributes:
+        without_backup: it begins although the site's newest backup is not fresh.
+    """
 
     desired: Desired
     run: Run
     dry_run: bool = False
+    without_backup: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,9 @@ def upgrade_runai(
             hint="see: appliance docs upgrade-runai",
         )
     plan, observed, volumes = _planned(desired, session)
+    if plan.steps:
+        goes_on = plan.resumes or request.dry_run or request.without_backup
+        ask_for_fresh_backup(desired.site, session, "an upgrade of Run:ai", only_said=goes_on)
     if request.dry_run or not plan.steps:
         # A run that was killed at its very end has left the old name there. No lock is taken: no
         # node is changed, and the name is of a file that was just seen unpacked and installed. It

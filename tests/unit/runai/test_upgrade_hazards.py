@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from appliance.errors import PlaybookFailed, Refused, StepNotVerified
+from appliance.errors import PlaybookFailed, PreflightFailed, Refused, StepNotVerified
 from appliance.model.components.runai.upgrade.plan import UpgradePlan
 from appliance.model.plan.play import Play
 from appliance.workflows.runai.upgrade import RunaiUpgradeRequest, upgrade_runai
 from tests.fakes import run
 from tests.sessions import fake_session
+from tests.unit.backup.test_freshness import WANTED
 from tests.unit.runai.test_runai_upgrade import STEPS, Bench, plan_of
 
 
@@ -29,6 +31,24 @@ def prepared() -> Bench:
     bench.rack.without_effect, bench.rack.fail = set(), {}
     bench.rack.plays.clear()
     return bench
+
+
+def test_a_fresh_backup_is_asked_for_before_the_first_change_alone() -> None:
+    bench = Bench()
+    site = bench.rack.desired.site
+    settings = site.settings.model_copy(update={"backup": WANTED})
+    desired = replace(bench.rack.desired, site=replace(site, settings=settings))
+    bench.rack.desired = desired
+    with pytest.raises(PreflightFailed, match="no backup of this site is known"):
+        bench.upgrade()
+    assert (bench.played, bench.asked) == ([], 0)
+    assert not bench.upgrade(dry_run=True).done
+    begun = prepared()
+    begun.rack.desired = desired
+    assert begun.upgrade().plan.resumes
+    said = str(begun.observer.said)
+    assert "warning: an upgrade of Run:ai: no backup of this site is known" in said
+    assert bench.upgrade(without_backup=True).done
 
 
 def test_a_second_operator_who_confirms_late_does_not_run_a_plan_that_is_over() -> None:

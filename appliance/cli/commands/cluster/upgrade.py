@@ -26,7 +26,6 @@ from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
-from appliance.cli.wired.backups import ask_for_backup
 from appliance.model.upgrade.moves.steps import OUT
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def upgrade(
     - where a release has containerd, each node changes from Docker while it is empty
     - each step is verified; a node that fails stays out of service, and the rest stops
     - the same command goes on, from any laptop; there is no way back to an older Kubernetes
-    - where site.yml has the section backup, the newest backup has to be fresh
+    - where site.yml has the section backup, the newest backup has to be fresh when it begins
 
     Example: appliance cluster upgrade --to RELEASE --bundle /media/bundle
     """
@@ -133,9 +132,7 @@ def upgrade(
     for option, name in named:
         if name and name not in known:
             raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
-    options = UpgradeOptions(to, without, pause_after, max_unavailable, back)
-    what = f"an upgrade to {to}"
-    ask_for_backup(connected, what, accepted=without_backup, dry_run=dry_run)
+    options = UpgradeOptions(to, without, pause_after, max_unavailable, back, without_backup)
     with (
         progress(plain=output == "json") as display,
         closing(connected.drain()) as drain,

@@ -20,7 +20,6 @@ from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
-from appliance.cli.wired.backups import ask_for_backup
 from appliance.model.plan.steps import BY_NAME
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def upgrade(
 
     The same command resumes an upgrade that was interrupted, also with another file of the
     same version. --abandon is refused once helm has changed a release. Where site.yml has the
-    section backup, the newest backup has to be fresh.
+    section backup, the newest backup has to be fresh when it begins.
 
     Example: appliance runai upgrade runai-2.8.12.tar.gz --site inventories/rack7
     """
@@ -77,15 +76,13 @@ def upgrade(
     connected = app.connect(
         site, changed=lambda found: _with_bundle(found, path), reads_vendor_bundle=not abandon
     )
-    if not abandon:
-        what = "an upgrade of Run:ai"
-        ask_for_backup(connected, what, accepted=without_backup, dry_run=dry_run)
     with progress(plain=output == "json") as display:
         done = connected.upgrade_runai(
             display,
             lambda plan: _confirm(connected.site, plan, yes, abandon=abandon),
             dry_run=dry_run,
             abandon=abandon,
+            without_backup=without_backup,
         )
     if output == "json":
         print_json(_plain(done))

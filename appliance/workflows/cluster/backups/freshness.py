@@ -38,6 +38,27 @@ def _kept(session: Session) -> str | None:
         return None
 
 
+def ask_for_fresh_backup(site: Site, session: Session, what: str, *, only_said: bool) -> None:
+    """Refuse without a fresh backup, or only say that there is none.
+
+    Args:
+        site: the site.
+        session: its ports.
+        what: what is about to be done.
+        only_said: it goes on: the operator accepted that, nothing is changed, or it began before,
+            with a fresh backup or without.
+
+    Raises:
+        PreflightFailed: there is no fresh backup; nothing was changed.
+    """
+    try:
+        require_fresh_backup(site, session, what)
+    except PreflightFailed as error:
+        if not only_said:
+            raise
+        session.observer.note(f"warning: {error.message}")
+
+
 def require_fresh_backup(site: Site, session: Session, what: str) -> None:
     """Refuse what may lose data while the site asks for backups and has no fresh one.
 
