@@ -53,7 +53,12 @@ def main():
         "kind": "Deployment",
         "metadata": {**where, "generation": revision},
         "spec": {"replicas": 1},
-        "status": {"readyReplicas": 1, "observedGeneration": revision},
+        "status": {
+            "readyReplicas": 1,
+            "updatedReplicas": 1,
+            "replicas": 1,
+            "observedGeneration": revision,
+        },
     }
     STATE.write_text(json.dumps(objects, indent=1))
 

@@ -25,6 +25,12 @@ options:
   certificate:
     description: A certificate (PEM) whose expiry is watched while waiting.
     type: path
+  newest:
+    description:
+      - Pods of an older form do not count; without it, those of before may answer for a workload
+        that was just changed.
+    type: bool
+    default: false
   timeout_seconds: {description: How long to wait, type: int, default: 600}
   fault_seconds:
     description: How long a fault that waiting does not heal may last.
@@ -57,8 +63,8 @@ MANY_RESTARTS = 3
 WORDS = 300
 
 
-def unready(workload):
-    """Return what one workload still lacks, or None."""
+def unready(workload, newest=False):
+    """Return what one workload still lacks, or None; pods of an older form may have to go."""
     kind, status = workload["kind"], workload.get("status", {})
     name = "%s %s" % (kind.lower(), workload["metadata"]["name"])
     if kind == "Job":
@@ -73,7 +79,22 @@ def unready(workload):
     seen = status.get("observedGeneration") == workload["metadata"].get("generation")
     if want is None or not seen:
         return "%s was not looked at yet" % name
+    old = older(workload, want) if newest else ""
+    if old:
+        return "%s: %s" % (name, old)
     return None if have >= want else "%s: %d of %d are ready" % (name, have, want)
+
+
+def older(workload, want):
+    """Return how many pods are not of the newest form, in words; empty where all are."""
+    kind, status = workload["kind"], workload.get("status", {})
+    updated = status.get("updatedNumberScheduled" if kind == "DaemonSet" else "updatedReplicas", 0)
+    by_hand = workload["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
+    if updated < want and not by_hand:
+        return "%d of %d are of its new form" % (updated, want)
+    # Those that are ready may be old: a Deployment lets them go once the new ones are ready.
+    left = status.get("replicas", 0) - updated if kind == "Deployment" else 0
+    return "%d of its old form are there still" % left if left > 0 else ""
 
 
 def container_fault(pod, status, fault):
@@ -180,9 +201,10 @@ def expiry(run, path):
 class Namespace:
     """What is in one namespace, asked with kubectl."""
 
-    def __init__(self, kubectl, name):
+    def __init__(self, kubectl, name, newest=False):
         self._kubectl = kubectl
         self._name = name
+        self.newest = newest
 
     def _list(self, kind):
         return (self._kubectl.get(kind, "--namespace=" + self._name) or {}).get("items", [])
@@ -190,6 +212,10 @@ class Namespace:
     def workloads(self):
         """Return what must become ready."""
         return self._list("deployments,statefulsets,daemonsets,jobs")
+
+    def open_points(self, workloads):
+        """Return what each of them lacks."""
+        return [text for text in (unready(one, self.newest) for one in workloads) if text]
 
     def faults(self):
         """Return what waiting does not heal."""
@@ -223,7 +249,7 @@ def wait(namespace, expired, timeout_seconds, fault_seconds, clock=time):
         if over:
             return [], [over]
         workloads = namespace.workloads()
-        open_points = [text for text in map(unready, workloads) if text]
+        open_points = namespace.open_points(workloads)
         if workloads and not open_points:
             return ["%s/%s" % (w["kind"].lower(), w["metadata"]["name"]) for w in workloads], []
         faults, now = namespace.faults(), clock.monotonic()
@@ -248,6 +274,7 @@ def main():
             ARGUMENTS,
             namespace={"type": "str", "required": True},
             certificate={"type": "path"},
+            newest={"type": "bool", "default": False},
             timeout_seconds={"type": "int", "default": 600},
             fault_seconds={"type": "int", "default": 60},
         ),
@@ -260,7 +287,7 @@ def main():
         module.exit_json(changed=False)
     try:
         ready, faults = wait(
-            Namespace(Kubectl.of(module), want["namespace"]),
+            Namespace(Kubectl.of(module), want["namespace"], want["newest"]),
             expired,
             want["timeout_seconds"],
             want["fault_seconds"],

@@ -36,6 +36,9 @@ class FakeNamespace:
         self.looks += 1
         return [deployment(ready=1) if self.looks > self.heals_after else self.workload]
 
+    def open_points(self, workloads: list[Objects]) -> list[str]:
+        return [text for text in map(kube_ready.unready, workloads) if text]
+
     def faults(self) -> list[str]:
         return self.found
 
@@ -44,12 +47,29 @@ def never() -> str | None:
     return None
 
 
-def deployment(ready: int, generation: int = 1) -> Objects:
+def deployment(ready: int, generation: int = 1, updated: int = 1, pods: int = 1) -> Objects:
+    status = {"readyReplicas": ready, "updatedReplicas": updated, "replicas": pods}
     return {
         "kind": "Deployment",
         "metadata": {"name": "web", "generation": generation},
         "spec": {"replicas": 1},
-        "status": {"readyReplicas": ready, "observedGeneration": 1},
+        "status": {**status, "observedGeneration": 1},
+    }
+
+
+def stateful_set(*, updated: int, strategy: str = "RollingUpdate") -> Objects:
+    found = deployment(ready=1, updated=updated)
+    found["spec"]["updateStrategy"] = {"type": strategy}
+    return {**found, "kind": "StatefulSet"}
+
+
+def daemon_set(*, updated: int) -> Objects:
+    status = {"desiredNumberScheduled": 2, "numberReady": 2, "updatedNumberScheduled": updated}
+    return {
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "generation": 1},
+        "spec": {"updateStrategy": {"type": "RollingUpdate"}},
+        "status": {**status, "observedGeneration": 1},
     }
 
 
@@ -88,6 +108,32 @@ def waiting(reason: str, message: str = "", **more: Any) -> Objects:
 )
 def test_what_a_workload_lacks(workload: Objects, lacks: str | None) -> None:
     assert kube_ready.unready(workload) == lacks
+
+
+@pytest.mark.parametrize(
+    ("workload", "lacks"),
+    [
+        (deployment(ready=1), None),
+        (deployment(ready=1, updated=0), "deployment web: 0 of 1 are of its new form"),
+        (deployment(ready=1, pods=2), "deployment web: 1 of its old form are there still"),
+        (stateful_set(updated=0), "statefulset web: 0 of 1 are of its new form"),
+        (stateful_set(updated=1), None),
+        (stateful_set(updated=0, strategy="OnDelete"), None),
+        (daemon_set(updated=1), "daemonset agent: 1 of 2 are of its new form"),
+        (daemon_set(updated=2), None),
+        (deployment(ready=1, updated=0, generation=2), "deployment web was not looked at yet"),
+    ],
+)
+def test_pods_of_before_do_not_answer_for_what_was_just_changed(
+    workload: Objects, lacks: str | None
+) -> None:
+    class Kubectl:
+        def get(self, kind: str, _namespace: str) -> Objects:
+            return {"items": [workload] if "deployments" in kind else []}
+
+    namespace = kube_ready.Namespace(Kubectl(), "runai-backend", newest=True)
+    ready, faults = kube_ready.wait(namespace, never, 90, 60, Clock())
+    assert (bool(ready), faults) == (lacks is None, [lacks] if lacks else [])
 
 
 @pytest.mark.parametrize(
