@@ -63,7 +63,7 @@ class ClusterRefused(ClusterError):
 
 
 class ClusterSilent(ClusterError):
-    """The Kubernetes API stopped answering on the way, as while its only server restarts."""
+    """The Kubernetes API went away on the way, or starts, as while its only server restarts."""
 
 
 class StepNotVerified(ApplianceError):

@@ -107,6 +107,56 @@ def test_what_is_left_of_a_test_goes_once_the_api_answers_again(
     assert silent.value.hint == f"{first if rest else ''}run the same command again"
 
 
+STARTS = '{"message": "namespaces is forbidden: not yet ready to handle request"}'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(403, "Forbidden", STARTS), (500, "Internal Server Error", ""), (503, "Unavailable", "")],
+)
+def test_what_the_api_could_not_do_for_the_moment_may_be_tried_again(
+    api: Any, answer: tuple[int, str, str]
+) -> None:
+    status, reason, body = answer
+    error = client.ApiException(status=status, reason=reason)
+    error.body = body
+    words = f"the API could not do a part of the X test: {status} {reason}"
+    with pytest.raises(ClusterSilent, match=words), engine.own_namespace(api, "X test"):
+        raise error
+    assert api.deleted == api.made
+
+
+class Starting(Api):
+    """A server that starts: it makes no namespace yet, and says so for that many requests."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__()
+        self.requests = requests
+
+    def _answer(self, then: int) -> None:
+        self.requests -= 1
+        error = client.ApiException(status=403 if self.requests >= 0 else then, reason="Forbidden")
+        error.body = STARTS if self.requests >= 0 else ""
+        raise error
+
+    def create_namespace(self, *_: Any, **__: Any) -> None:
+        self._answer(500)
+
+    def delete_namespace(self, *_: Any, **__: Any) -> None:
+        self._answer(404)
+
+
+def test_a_server_that_starts_is_waited_for_before_the_test_begins_again(
+    monkeypatch: pytest.MonkeyPatch, clock: Any
+) -> None:
+    server: Any = Starting(6)
+    monkeypatch.setattr(client, "CoreV1Api", lambda _: server)
+    with pytest.raises(ClusterSilent) as silent, engine.own_namespace(server, "X test"):
+        raise AssertionError("there is no namespace for it")
+    assert clock.time == 5 * engine.AWAY_POLL_SECONDS
+    assert silent.value.hint == "run the same command again"
+
+
 class Never(engine.PodTest[str]):
     """Pods that are never ready, looked at every two seconds."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import ClusterSilent, PreflightFailed
+from appliance.errors import ClusterError, ClusterSilent, NodeUnreachable, PreflightFailed
 from appliance.workflows.cluster.upgrading.look import API_SECONDS
 from tests.unit.upgrade.rack import TAG, Bench
 
@@ -26,6 +26,28 @@ def cut(bench: Bench, times: int, node: str = "cp1") -> list[str]:
 
     bench.rack.run_network_test = test  # type: ignore[method-assign]
     return begun
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_an_api_that_is_gone_when_the_test_begins_is_waited_for(times: int) -> None:
+    bench = Bench()
+    tested, begun = bench.rack.run_network_test, list[str]()
+
+    def test(nodes: Sequence[str], image: str, *, dns: bool = True) -> tuple[str, ...]:
+        begun.append(nodes[0])
+        if len(begun) <= times:
+            raise NodeUnreachable("no API server answers: cp1: the API refuses the connection")
+        return tested(nodes, image, dns=dns)
+
+    bench.rack.run_network_test = test  # type: ignore[method-assign]
+    if times == 2:
+        assert bench.upgrade().ended
+        assert begun == ["cp1", "cp1", "cp1", "w1", "w2"]
+        return
+    with pytest.raises(ClusterError, match="no API server answers") as failed:
+        bench.upgrade()
+    assert any("cp1 stays out of service" in line for line in failed.value.details)
+    assert bench.upgrade().ended
 
 
 def without_pod(bench: Bench, *, ready: bool | None = None) -> None:

@@ -76,7 +76,7 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
         test: what it is for, e.g. ``GPU test``.
 
     Raises:
-        ClusterSilent: the API went away; where it came back soon, nothing of the test is left.
+        ClusterSilent: the API went away, or starts; where it came soon, nothing is left.
         ClusterError: it refused what the test needs.
     """
     from kubernetes.client import CoreV1Api
@@ -95,16 +95,26 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
                     is_gone = True
         except ApiSilent as error:
             is_gone = is_gone or _is_deleted(api, namespace)
-            rest = f"delete the rest of the test: kubectl delete namespace {namespace}; then "
             raise ClusterSilent(
                 f"the API stopped answering during the {test}: {error.words}",
-                hint=f"{'' if is_gone else rest}run the same command again",
+                hint=_hint(namespace, is_gone=is_gone),
             ) from error
         except ApiRefused as error:
+            if not error.is_final:
+                is_gone = is_gone or _is_deleted(api, namespace)
+                raise ClusterSilent(
+                    f"the API could not do a part of the {test}: {error.words}",
+                    hint=_hint(namespace, is_gone=is_gone),
+                ) from error
             raise ClusterError(
                 f"the API refused a part of the {test}: {error.words}",
                 hint=f"delete the rest of the test: kubectl delete namespace {namespace}",
             ) from error
+
+
+def _hint(namespace: str, *, is_gone: bool) -> str:
+    rest = f"delete the rest of the test: kubectl delete namespace {namespace}; then "
+    return f"{'' if is_gone else rest}run the same command again"
 
 
 def _is_deleted(api: ApiConnection, namespace: str) -> bool:

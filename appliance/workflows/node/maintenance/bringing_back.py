@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import ClusterSilent, StepNotVerified
+from appliance.errors import ClusterSilent, NodeUnreachable, StepNotVerified
 from appliance.model.components.network.unmet import dns_waits_for
 from appliance.model.plan.judging import judge
 from appliance.model.plan.steps import BY_NAME, INSTALL
@@ -127,7 +127,7 @@ class BringingBack:
         for left in reversed(range(MOST_TESTS)):
             try:
                 self._test_once()
-            except ClusterSilent as error:
+            except (ClusterSilent, NodeUnreachable) as error:
                 if not left:
                     raise
                 self._session.observer.note(f"{error.message}; the test begins again")
