@@ -12,7 +12,7 @@ from kubernetes import client
 
 from appliance.adapters.kubernetes.api import KubernetesApi
 from appliance.adapters.kubernetes.pod_tests import engine, gpu
-from appliance.errors import StepNotVerified
+from appliance.errors import ClusterError, StepNotVerified
 from appliance.model.state.observed import GpuTestResult
 
 UUID = "GPU-818033ed-a1f2-53af-bae8-f91ef4a28db"
@@ -110,6 +110,46 @@ def test_gpus_that_are_offered_a_moment_later_are_waited_for(
     proof = prove(cluster, monkeypatch)
     assert proof.faults == ()
     assert len(proof.listed["w1"]) == 2
+
+
+class Leaderless(Cluster):
+    """No controller manager leads: it gives the new namespace no service account until then."""
+
+    def __init__(self, until: float, words: str) -> None:
+        super().__init__([2], ["Succeeded"])
+        self.until, self.words = until, words
+
+    def create_namespaced_pod(self, _namespace: str, body: dict[str, Any], **_: Any) -> Thing:
+        if self.now < self.until:
+            error = client.ApiException(status=403, reason="Forbidden")
+            error.body = f'pods "gpus-" is forbidden: {self.words}'
+            raise error
+        return super().create_namespaced_pod(_namespace, body)
+
+
+LACKS = 'error looking up service account x/default: serviceaccount "default" not found'
+
+
+def test_a_namespace_gets_its_service_account_once_a_controller_manager_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Leaderless(17, LACKS)
+    proof = prove(cluster, monkeypatch)
+    assert (proof.faults, len(cluster.made)) == ((), 1)
+    assert 17 <= cluster.now < 20
+
+
+@pytest.mark.parametrize(
+    ("words", "waits"), [(LACKS, True), ("exceeded quota: none", False)], ids=["never", "another"]
+)
+def test_a_pod_that_may_not_be_made_at_all_is_no_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch, words: str, waits: bool
+) -> None:
+    cluster = Leaderless(1e9, words)
+    with pytest.raises(ClusterError, match="403 Forbidden"):
+        prove(cluster, monkeypatch)
+    assert cluster.deleted
+    assert (cluster.now >= engine.ACCOUNT_SECONDS, cluster.now > 0) == (waits, waits)
 
 
 def test_gpus_that_are_never_offered_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -29,6 +29,10 @@ TEST_TIMEOUT: Final = (TIMEOUT[0], 20)
 # What the only API server may be away while its kubelet starts it again.
 AWAY_SECONDS: Final = 90.0
 AWAY_POLL_SECONDS: Final = 2.0
+# A controller manager that starts leads once the lease of the one before is over, 15 s later.
+ACCOUNT_SECONDS: Final = 60.0
+NO_ACCOUNT: Final = "error looking up service account"
+FORBIDDEN: Final = 403
 # It is gone, or on its way.
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
@@ -110,6 +114,28 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
                 f"the API refused a part of the {test}: {error.words}",
                 hint=f"delete the rest of the test: kubectl delete namespace {namespace}",
             ) from error
+
+
+def make_pod(core: Any, namespace: str, body: Mapping[str, Any]) -> Any:
+    """The pod as it was made, once its new namespace has a service account.
+
+    Until a controller manager leads, it has none, and the API refuses every pod
+    (k8s.io/kubernetes 1.23, plugin/pkg/admission/serviceaccount).
+
+    Raises:
+        ApiException: the API refused the pod.
+    """
+    from kubernetes.client import ApiException
+
+    deadline = time.monotonic() + ACCOUNT_SECONDS
+    while True:
+        try:
+            return core.create_namespaced_pod(namespace, body, _request_timeout=TEST_TIMEOUT)
+        except ApiException as error:
+            lacks = error.status == FORBIDDEN and NO_ACCOUNT in str(error.body)
+            if not lacks or time.monotonic() >= deadline:
+                raise
+        time.sleep(AWAY_POLL_SECONDS)
 
 
 def _hint(namespace: str, *, is_gone: bool) -> str:

@@ -16,6 +16,7 @@ from appliance.adapters.kubernetes.objects import devices_asked, devices_of, pod
 from appliance.adapters.kubernetes.pod_tests.engine import (
     TEST_TIMEOUT,
     PodTest,
+    make_pod,
     own_namespace,
 )
 from appliance.model.components.gpu.offers import DeviceRequest, requests_for
@@ -93,9 +94,7 @@ class GpuTest(PodTest[GpuTestResult]):
             self.asked[node] = requests = _free(self.core, node)
             if requests:
                 body = lister(node, self.image, requests)
-                made = self.core.create_namespaced_pod(
-                    self.namespace, body, _request_timeout=TEST_TIMEOUT
-                )
+                made = make_pod(self.core, self.namespace, body)
                 self.names[node] = made.metadata.name
 
     def poll(self) -> float | None:
