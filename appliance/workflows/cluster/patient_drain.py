@@ -21,6 +21,25 @@ POLL_SECONDS: Final = 2.0
 T = TypeVar("T")
 
 
+def ask_patiently(clock: Clock, request: Callable[[], T]) -> T:
+    """Repeat for up to 90 s what may be done twice, while its failure may pass.
+
+    Raises:
+        LeaseLost, ClusterRefused: it does not pass.
+        NodeUnreachable, ClusterError: it did not in time.
+    """
+    until = clock.monotonic() + SECONDS
+    while True:
+        try:
+            return request()
+        except (LeaseLost, ClusterRefused):
+            raise
+        except (NodeUnreachable, ClusterError):
+            if clock.monotonic() >= until:
+                raise
+        clock.sleep(POLL_SECONDS)
+
+
 class PatientDrain:
     """The same requests as a Drain's; each that may pass is repeated for up to 90 s."""
 
@@ -29,16 +48,7 @@ class PatientDrain:
         self._clock = clock
 
     def _ask(self, request: Callable[[], T]) -> T:
-        until = self._clock.monotonic() + SECONDS
-        while True:
-            try:
-                return request()
-            except (LeaseLost, ClusterRefused):
-                raise
-            except (NodeUnreachable, ClusterError):
-                if self._clock.monotonic() >= until:
-                    raise
-            self._clock.sleep(POLL_SECONDS)
+        return ask_patiently(self._clock, request)
 
     def view(self, node: str) -> DrainView:
         """Everything that a forecast needs."""

@@ -22,6 +22,7 @@ from appliance.workflows.cluster.backups.freshness import ask_for_fresh_backup
 from appliance.workflows.cluster.foresight import agreed_of, out_of_service, refusals_of, to_judge
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
+from appliance.workflows.cluster.patient_members import PatientMembers
 from appliance.workflows.cluster.upgrading.back import take_back
 from appliance.workflows.cluster.upgrading.gates import accepted_by, judge
 from appliance.workflows.cluster.upgrading.look import (
@@ -75,6 +76,7 @@ def upgrade(
     session = replace(
         session,
         drain=PatientDrain(session.drain, session.clock),
+        members=PatientMembers(session.members, session.clock),
         journal=OneRun(session.journal) if not request.dry_run else session.journal,
     )
     whole = request.desired.site

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from appliance.errors import ClusterError, ClusterSilent, NodeUnreachable, PreflightFailed
+from appliance.errors import (
+    ClusterError,
+    ClusterRefused,
+    ClusterSilent,
+    NodeUnreachable,
+    PreflightFailed,
+)
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
+from appliance.model.state.upgrade import mark_of
 from appliance.workflows.cluster.upgrading.look import API_SECONDS
 from tests.unit.upgrade.rack import TAG, Bench
 
@@ -135,3 +144,65 @@ def test_a_part_that_stays_away_refuses(under_way: bool) -> None:
         bench.upgrade()
     # Nothing is waited for where no upgrade could have started a kubelet.
     assert (bench.clock.now() - began >= API_SECONDS) is under_way
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_api_that_starts_again_at_the_very_end_is_waited_for(workers: int) -> None:
+    bench = Bench(workers=workers)
+    cleared, slept, last = bench.drain.clear, bench.clock.sleep, f"w{workers}" if workers else "cp1"
+    whole: list[Cluster] = []
+
+    def clear(node: str, **more: Any) -> None:
+        cleared(node, **more)
+        if node == last:
+            whole.append(bench.rack.api)
+            bench.rack.cluster = Unreachable("cp1: the API refuses the connection")
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        if whole and not isinstance(bench.rack.cluster, Cluster):
+            bench.rack.cluster = whole[0]
+
+    bench.drain.clear = clear  # type: ignore[method-assign]
+    bench.clock.sleep = sleep  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+    assert mark_of(bench.rack.api) is None
+
+
+def test_an_api_that_stays_away_at_the_very_end_is_an_error_and_the_same_command_ends_it() -> None:
+    bench = Bench(workers=0)
+    cleared, whole = bench.drain.clear, list[Cluster]()
+
+    def clear(node: str, **more: Any) -> None:
+        cleared(node, **more)
+        whole.append(bench.rack.api)
+        bench.rack.cluster = Unreachable("cp1: the API refuses the connection")
+
+    bench.drain.clear = clear  # type: ignore[method-assign]
+    with pytest.raises(ClusterError, match="no Kubernetes API server answers: what runs is"):
+        bench.upgrade()
+    bench.rack.cluster = whole[0]
+    assert bench.upgrade().ended
+
+
+@pytest.mark.parametrize(
+    ("error", "goes_on"), [(ClusterError("no answer"), True), (ClusterRefused("404"), False)]
+)
+def test_the_mark_is_written_once_the_api_answers_again(error: ClusterError, goes_on: bool) -> None:
+    bench = Bench(workers=0)
+    annotated, asked = bench.rack.annotate, list[str | None]()
+
+    def annotate(names: Sequence[str], key: str, value: str | None) -> None:
+        asked.append(value)
+        if value is None and asked.count(None) <= 5:
+            raise error
+        annotated(names, key, value)
+
+    bench.rack.annotate = annotate  # type: ignore[method-assign]
+    if not goes_on:
+        with pytest.raises(ClusterRefused):
+            bench.upgrade()
+        assert asked.count(None) == 1
+        return
+    assert bench.upgrade().ended
+    assert mark_of(bench.rack.api) is None

@@ -21,7 +21,7 @@ from appliance.adapters.kubernetes.nodes.conflicts import (
     Conflict,
     retry_on_conflict,
 )
-from appliance.errors import ClusterError
+from appliance.errors import ClusterError, ClusterRefused
 from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.nodes.maintenance import MANAGER
 from appliance.model.state.nodes.node_metadata import NodeMetadata, new_role_taints
@@ -81,7 +81,10 @@ class KubernetesMembers:
             try:
                 with api_errors():
                     yield CoreV1Api(client)
-            except (ApiRefused, ApiSilent) as error:
+            except ApiRefused as error:
+                kind = ClusterRefused if error.is_final else ClusterError
+                raise kind(f"{what}: {error.reason}", hint=HINT) from error
+            except ApiSilent as error:
                 raise ClusterError(f"{what}: {error.reason}", hint=HINT) from error
 
 

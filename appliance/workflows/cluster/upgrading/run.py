@@ -33,6 +33,7 @@ from appliance.model.upgrade.proof import (
 )
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
 from appliance.workflows.cluster.upgrading.gates import accepted_by, carry, window_days
+from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, observe_patiently
 from appliance.workflows.cluster.upgrading.nodes import Batches
 from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.install import InstallRequest, install
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.upgrade.path import Hop
     from appliance.model.upgrade.plan import UpgradePlan
-    from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest
     from appliance.workflows.session.session import Session
 
 # The kubelet waits up to five minutes before it starts a container again that often ended.
@@ -135,8 +135,10 @@ class UpgradeRun:
 
         Raises:
             StepNotVerified: a node lacks it although every step was verified.
+            NodeUnreachable: no API server answers.
         """
-        self._look([node.name for node in self._site.cluster_members])
+        masters, what = self._site.control_plane, "what runs is unknown"
+        self._observed = observe_patiently(masters, self._session, what)
         left = unfinished(self._site, self._observed, self._hop, self._request.options.to)
         if left:
             raise StepNotVerified(
@@ -156,8 +158,7 @@ class UpgradeRun:
         masters, kinds = control_plane_names(self._site), ("control_plane", "runtime")
         due = [one for one in self._plan.steps if one.kind in kinds and one.nodes[0] in masters]
         due = [step for step in due if step.release == release]
-        before = self._goes_on
-        known = before.snapshot_of(release) if before else ""
+        known = before.snapshot_of(release) if (before := self._goes_on) else ""
         if evidence is None or not due or (known and not self._is_gone(known)):
             return ""
         node = self._site.node(self._with_etcd(due[0].nodes[0]))
@@ -216,8 +217,7 @@ class UpgradeRun:
     def _out(self) -> str:
         """The nodes that an earlier run left out of service, in words."""
         found = versions_of(self._site, self._observed)
-        to = self._request.options.to
-        out = [name for name, one in found.items() if one and one.out_for(to)]
+        out = [n for n, one in found.items() if one and one.out_for(self._request.options.to)]
         return f"still out of service: {', '.join(out)}" if out else "no node is out of service"
 
     def _write_site(self, before: UpgradeMark | None) -> None:
