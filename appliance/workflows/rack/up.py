@@ -220,13 +220,32 @@ class _Run:
             return ""
         return f"the Kubernetes API does not answer: {getattr(cluster, 'reason', 'no cluster')}"
 
+    def _read_patiently(self) -> Cluster:
+        """The cluster, once its API answers: who does not see it knows of no node that is out.
+
+        Raises:
+            StepNotVerified: it did not answer in time.
+        """
+        patience = Patience(self._session.clock, READY_SECONDS)
+        while True:
+            observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
+            if isinstance(observed.cluster, Cluster):
+                return observed.cluster
+            words = getattr(observed.cluster, "reason", "no cluster")
+            if patience.is_over():
+                raise StepNotVerified(
+                    f"the Kubernetes API does not answer: {words}",
+                    hint=f"see: appliance status; repair it, then {AGAIN}",
+                )
+            self._session.observer.note(f"the Kubernetes API does not answer: {words}")
+            self._session.clock.sleep(POLL_SECONDS)
+
     def _bring_back(self) -> tuple[str, ...]:
         """Return what rack down took out; the sentences of what others keep out of service."""
         recorder = Recorder(self._request.run, self._session)
         recorder.begin()
-        observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
-        nodes = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
-        marks, left = away(observed.cluster), []
+        cluster = self._read_patiently()
+        nodes, marks, left = cluster.nodes, away(cluster), []
         for name in return_order(self._known):
             mark = marks.get(name)
             if mark is not None and not is_ours(mark):
@@ -318,9 +337,7 @@ class _Run:
 
     def _clear(self) -> None:
         """The annotation first: a record without it does no harm."""
-        session = self._session
-        cluster = session.cluster.read(self._facts)
-        nodes = cluster.nodes if isinstance(cluster, Cluster) else {}
+        session, nodes = self._session, self._read_patiently().nodes
         marked = [
             node.name
             for node in self._site.control_plane

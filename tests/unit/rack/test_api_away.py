@@ -1,0 +1,66 @@
+"""``rack up`` while the only API server, which has just booted, is away for a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+import pytest
+
+from appliance.errors import ApplianceError, StepNotVerified
+from appliance.model.state.cluster.cluster import ClusterState, Unreachable
+from appliance.model.state.facts.facts import NodeFacts
+from tests.unit.rack.bench import Bench
+
+
+def away_at(bench: Bench, moment: int) -> list[int]:
+    """No API server answers when it is read for that time; how often it was read."""
+    read, reads = bench.world.read, [0]
+
+    def once(node_facts: Mapping[str, NodeFacts]) -> ClusterState:
+        reads[0] += 1
+        if reads[0] - 1 == moment:
+            return Unreachable("cp1: the API does not answer: ReadTimeoutError")
+        return read(node_facts)
+
+    bench.world.read = once  # type: ignore[method-assign]
+    return reads
+
+
+def test_a_success_leaves_no_node_out_of_service_whenever_the_api_was_away() -> None:
+    for moment in count():
+        bench = Bench(masters=1)
+        bench.down()
+        reads = away_at(bench, moment)
+        failed = False
+        try:
+            done = bench.up()
+        except ApplianceError:
+            failed = True
+        else:
+            assert (moment, done.returned) == (moment, ("cp1", "w2", "w1"))
+            assert (bench.cordoned, bench.marks, bench.announced) == ([], {}, [])
+            assert bench.record.text is None
+        if failed:
+            bench.up()
+            assert (bench.cordoned, bench.marks, bench.announced) == ([], {}, [])
+        if reads[0] <= moment:
+            break
+    assert moment > 5
+
+
+def test_an_api_that_stays_away_is_no_success() -> None:
+    bench = Bench(masters=1)
+    bench.down()
+    read, reads = bench.world.read, [0]
+
+    def twice(node_facts: Mapping[str, NodeFacts]) -> ClusterState:
+        reads[0] += 1
+        return read(node_facts) if reads[0] == 1 else Unreachable("cp1: the API does not answer")
+
+    bench.world.read = twice  # type: ignore[method-assign]
+    with pytest.raises(StepNotVerified, match="the Kubernetes API does not answer: cp1"):
+        bench.up()
+    assert bench.record.text is not None
+    bench.world.read = read  # type: ignore[method-assign]
+    assert bench.up().returned == ("cp1", "w2", "w1")
