@@ -24,6 +24,7 @@ from appliance.model.components.gpu.in_turn import node_by_node
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
 from appliance.model.upgrade.gpu.observed import REASON, gpu_situation
@@ -34,6 +35,7 @@ from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.foresight import agreed_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
+from appliance.workflows.cluster.upgrading.look import API_SECONDS
 from appliance.workflows.cluster.upgrading.nodes import Batches
 from appliance.workflows.gpu.look import (
     NODE,
@@ -179,7 +181,7 @@ class _Run:
             except ApplianceError as error:
                 error.details = (*error.details, *_not_begun(plan.steps[number + 1 :]))
                 raise
-        self._look()
+        self._look_patiently()
         left = unfinished(self._desired, self._observed, self._target)
         if left:
             raise StepNotVerified(f"every step ran, but {left[0]}", hint=AGAIN, details=left[1:])
@@ -201,7 +203,7 @@ class _Run:
         Raises:
             StepNotVerified: one is of an older template still; the same command renews it.
         """
-        self._look()
+        self._look_patiently()
         left = node_points(self._desired, self._observed, self._target)
         if left:
             raise StepNotVerified(left[0], hint=AGAIN, details=left[1:])
@@ -242,6 +244,16 @@ class _Run:
         seen = self._session.nodes.look(self._desired.site.nodes)
         cluster = self._session.cluster.read(seen.node_facts)
         self._observed = Observed(seen.node_facts, cluster, seen.faults)
+
+    def _look_patiently(self) -> None:
+        """The same, once an API server answers, or its time is up."""
+        patience = Patience(self._session.clock, API_SECONDS)
+        while True:
+            self._look()
+            if isinstance(self._observed.cluster, Cluster) or patience.is_over():
+                return
+            self._session.observer.note("no API server answers; waiting for it")
+            self._session.clock.sleep(POLL_SECONDS)
 
     def _verify(self, shown: str, step: GpuStep) -> None:
         """Look until the step's outcome is observed.

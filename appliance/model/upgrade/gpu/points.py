@@ -89,7 +89,9 @@ def end_points(desired: Desired, observed: Observed) -> Iterator[str]:
 
 
 def node_points(desired: Desired, observed: Observed, target: Target) -> tuple[str, ...]:
-    """What of the target is open on any node."""
+    """What of the target is open on any node; without an API nobody knows."""
+    if not isinstance(observed.cluster, Cluster):
+        return ("no API server answers",)
     found = gpu_situation(desired, observed, target).nodes.values()
     open_points = [f"{node.name}: {text}" for node in found for text in node.reasons(target)]
     return (*open_points, *(f"{node.name}: still out of service" for node in found if node.is_out))
