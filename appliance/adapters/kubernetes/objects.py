@@ -61,6 +61,7 @@ def node_of(node: Any, pods: Sequence[Pod] = ()) -> ClusterNode:
         # The API writes Unknown for a kubelet that it does not hear any more.
         kubelet_speaks=ready is not None and ready.status == "False",
         ready_since=_iso(ready.last_transition_time) if ready else None,
+        heard=_epoch(ready.last_heartbeat_time) if ready else None,
         version=info.kubelet_version if info else "",
         internal_ip=next(
             (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
@@ -118,6 +119,10 @@ def _writers(entries: Any) -> dict[str, tuple[str, ...]]:
 
 def _iso(moment: Any) -> str | None:
     return moment.isoformat(timespec="seconds") if moment else None
+
+
+def _epoch(moment: Any) -> float | None:
+    return moment.timestamp() if moment else None
 
 
 def pod_of(pod: Any) -> Pod:

@@ -9,7 +9,7 @@ here: what forbids a restore (:mod:`appliance.model.backup.restore`), or how a n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 COMMAND: Final = "cluster restore"
 STEP: Final = CLUSTER_RESTORE.name
 BRING, VERIFY, END = f"{COMMAND}: snapshot", f"{COMMAND}: verify", f"{COMMAND}: clean up"
-# A kubelet that was away a long time renews its lease within seconds; a busy node takes longer.
+# A kubelet that has started tells of itself within seconds; a busy node takes longer. One that an
+# earlier run started tells again after five minutes.
 PATIENCE_SECONDS: Final = 600.0
 POLL_SECONDS: Final = 2.0
 _RESTORED: Final = re.compile(r": restored, sha256 ([0-9a-f]{64})\Z")
@@ -240,18 +241,20 @@ class _Run:
         """Wait until the API answers and every node that was reached is Ready; who is not there."""
         patience = Patience(self._session.clock, PATIENCE_SECONDS)
         facts = {name: look.node_facts[name] for name in expected if name in look.node_facts}
+        # The look was before the kubelets started again; both times are of the node's own clock.
+        since = {name: int(one.epoch or 0) for name, one in facts.items()}
         while True:
             cluster = self._session.cluster.read(facts)
             over = patience.is_over()
             # A worker that stays away for another reason must not keep the restore from its end.
             needed = self._names if over else expected
-            fault = _fault(cluster, needed)
+            fault = _fault(cluster, needed, since)
             if not fault:
                 assert isinstance(cluster, Cluster)  # noqa: S101  (else there is a fault)
                 self._mark_left_out(cluster)
                 known = {*expected, *self._plan.rejoin}
                 gone = {name for name in cluster.nodes if name not in known}
-                return tuple(sorted(gone.union(_late(cluster, expected))))
+                return tuple(sorted(gone.union(_late(cluster, expected, since))))
             if over:
                 raise StepNotVerified(
                     f"etcd was restored, but {fault}",
@@ -261,12 +264,23 @@ class _Run:
             self._session.clock.sleep(POLL_SECONDS)
 
 
-def _fault(cluster: object, expected: tuple[str, ...]) -> str:
+def _fault(cluster: object, expected: tuple[str, ...], since: Mapping[str, float]) -> str:
     if not isinstance(cluster, Cluster):
         return "no API server answers"
-    late = _late(cluster, expected)
-    return f"not Ready: {', '.join(late)}" if late else ""
+    late = _late(cluster, expected, since)
+    unready = [name for name in late if name not in cluster.nodes or not cluster.nodes[name].ready]
+    if unready:
+        return f"not Ready: {', '.join(unready)}"
+    return f"Ready by the snapshot alone, not heard of since: {', '.join(late)}" if late else ""
 
 
-def _late(cluster: Cluster, expected: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(n for n in expected if n not in cluster.nodes or not cluster.nodes[n].ready)
+def _late(
+    cluster: Cluster, expected: tuple[str, ...], since: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Nodes that are not Ready, or Ready only by what the snapshot says of them."""
+    found = {name: cluster.nodes.get(name) for name in expected}
+    return tuple(
+        name
+        for name, one in found.items()
+        if one is None or not one.ready or (one.heard or 0) < since.get(name, 0)
+    )

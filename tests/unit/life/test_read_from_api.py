@@ -13,6 +13,7 @@ from kubernetes import client
 
 from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.adapters.kubernetes.nodes.lost import read_workloads
+from appliance.adapters.kubernetes.objects import node_of
 from appliance.errors import ApplianceError
 from appliance.model.node.drain import forecast
 from appliance.model.node.lost import losses
@@ -157,3 +158,10 @@ def test_what_the_api_refuses_is_an_error_with_its_reason(serve: Any) -> None:
     api.list_node = refuse
     with pytest.raises(ApplianceError, match="stuck on lost nodes could not be read: Forbidden"):
         read_workloads(api)
+
+
+def test_a_node_says_when_its_kubelet_was_heard_last() -> None:
+    node = _node("w1")
+    assert node_of(node).heard is None
+    node.status.conditions[0].last_heartbeat_time = NOW
+    assert node_of(node).heard == NOW.timestamp()

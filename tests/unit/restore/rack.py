@@ -11,6 +11,7 @@ from appliance.model.backup.record import About, EtcdContent, Manifest, Part
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from tests import samples
 from tests.fakes import FakeRack
@@ -58,7 +59,10 @@ class LostRack(FakeRack):
     def __init__(self, desired: Desired) -> None:
         super().__init__(desired)
         self.documents = {n.name: samples.converged(n, desired) for n in desired.site.nodes}
-        self.before = samples.cluster(desired)
+        # The snapshot has every node as it was: Ready, and heard of long ago.
+        found = samples.cluster(desired)
+        nodes = {name: replace(one, heard=1_600_000_000.0) for name, one in found.nodes.items()}
+        self.before = replace(found, nodes=nodes)
         self.views: dict[str, NodeView | str] = {
             node.name: view(node.name) for node in desired.site.control_plane
         }
@@ -67,6 +71,8 @@ class LostRack(FakeRack):
         self.happens: Callable[[str], None] = lambda _what: None
         self.done: list[str] = []
         self.compares = False
+        # Nodes whose kubelet does not start again.
+        self.deaf: set[str] = set()
 
     def look_at(self, asked: Sequence[Node]) -> Mapping[str, NodeView | str]:
         return {node.name: self.views[node.name] for node in asked}
@@ -82,9 +88,18 @@ class LostRack(FakeRack):
                 self._act(key, name, act)
         for name in groups["appliance_restore_watchers"]["hosts"]:
             self._once(f"watchers {name}")
-            self.cluster = self.before
+            if not isinstance(self.cluster, Cluster):
+                self.cluster = self.before
+            self.hear(name)
         for name in groups["appliance_restore_end"]["hosts"]:
             self._act(key, name, "end")
+
+    def hear(self, name: str) -> None:
+        """Its kubelet, which has started again, tells of itself."""
+        if name not in self.deaf and isinstance(self.cluster, Cluster):
+            now = self.documents[name]["clock"]["epoch"] + 9
+            heard = replace(self.cluster.nodes[name], heard=now)
+            self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, name: heard})
 
     def _act(self, key: str, name: str, act: str) -> None:
         seen = self.views[name]

@@ -13,6 +13,7 @@ from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
 from appliance.model.state.upgrade import UpgradeMark
 from appliance.workflows.cluster.restore import (
+    PATIENCE_SECONDS,
     RestoreRequest,
     RestoreResult,
     RestoreSources,
@@ -22,7 +23,7 @@ from appliance.workflows.cluster.restore import (
 from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.session.session import Session
 from tests import samples
-from tests.fakes import FakeJournal, run
+from tests.fakes import FakeClock, FakeJournal, run
 from tests.sessions import fake_session
 from tests.unit.restore.rack import FakeBackup, FakeRestoring, LostRack, view
 
@@ -38,11 +39,12 @@ def restore(
     *,
     answer: bool = True,
     dry_run: bool = False,
+    clock: FakeClock | None = None,
 ) -> RestoreResult:
     options = options or RestoreOptions()
     request = RestoreRequest(rack.desired.site, run("cluster restore"), options, dry_run=dry_run)
     backup = None if options.survivor else FakeBackup()
-    session: Session = fake_session(rack, journal)
+    session: Session = fake_session(rack, journal, **({"clock": clock} if clock else {}))
     return cluster_restore(
         request, session, RestoreSources(FakeRestoring(rack), backup), lambda _plan: answer
     )
@@ -99,6 +101,28 @@ def test_the_same_command_ends_a_restore_that_was_killed_anywhere(at: int) -> No
     assert restored_backups(journal) == {FakeBackup.sha256}
     acts = [one for one in rack.done if not one.startswith("watchers")]
     assert sorted(acts) == sorted(set(acts)), "an act was carried out twice"
+
+
+def test_a_node_of_the_snapshot_is_ready_once_its_kubelet_was_heard_again() -> None:
+    """What etcd brought back says that every node is Ready, also one that is dead since."""
+    rack, journal = lost(), FakeJournal()
+    rack.deaf = {"w1"}
+    clock = FakeClock()
+    began = clock.monotonic()
+    done = restore(rack, journal, clock=clock)
+    assert done.done
+    assert done.gone == ("w1",)
+    assert clock.monotonic() - began >= PATIENCE_SECONDS
+
+
+def test_a_control_plane_whose_kubelet_stays_silent_is_no_success() -> None:
+    rack = lost(1)
+    rack.deaf = {"cp1"}
+    with pytest.raises(StepNotVerified, match="not heard of since: cp1"):
+        restore(rack)
+    assert not any(one.startswith("end ") for one in rack.done)
+    rack.deaf = set()
+    assert restore(rack).done
 
 
 def test_a_living_cluster_is_refused_before_any_change() -> None:

@@ -47,6 +47,8 @@ class ClusterNode:
         serial: the DMI serial accepted when the node joined (annotation), or None.
         network_tested: when pods last tested its network (annotation, ISO 8601), or None.
         ready_since: when the Ready condition last changed (ISO 8601), or None.
+        heard: when its kubelet last wrote that condition (UTC epoch of the node's clock, whole
+            seconds), or None; where nothing changes it does so every five minutes.
         labels: the Node object's.
         annotations: the Node object's.
         devices: resources of NVIDIA -> how many pods can request here (allocatable).
@@ -64,6 +66,7 @@ class ClusterNode:
     not_ready_reason: str = ""
     kubelet_speaks: bool = False
     ready_since: str | None = None
+    heard: float | None = field(default=None, compare=False)
     unschedulable: bool = False
     taints: tuple[str, ...] = ()
     control_plane: bool = False
