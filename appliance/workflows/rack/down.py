@@ -28,7 +28,7 @@ from appliance.workflows.session.confirmation import (
     require_as_shown,
     require_confirmed,
 )
-from appliance.workflows.session.recording import AGAIN, Recorder
+from appliance.workflows.session.recording import AGAIN, Recorder, begun
 
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
@@ -100,6 +100,10 @@ class _Run:
     def carry_out(self) -> DownResult:
         names = [name for name in drain_order(self._request.site) if name in self._plan.views]
         self._cordon(names)
+        with begun():
+            return self._go_down(names)
+
+    def _go_down(self, names: Sequence[str]) -> DownResult:
         self._end_workloads(names)
         early = [stage for stage in self._plan.stages if stage.tier in _BATTERY]
         late = [stage for stage in self._plan.stages if stage.tier not in _BATTERY]

@@ -1,13 +1,14 @@
-"""``rack up`` while the only API server, which has just booted, is away for a moment."""
+"""``rack up`` and ``rack down`` while the only API server is away for a moment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
+from typing import Any
 
 import pytest
 
-from appliance.errors import ApplianceError, StepNotVerified
+from appliance.errors import ApplianceError, NodeUnreachable, StepNotVerified
 from appliance.model.state.cluster.cluster import ClusterState, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
 from tests.unit.rack.bench import Bench
@@ -64,3 +65,29 @@ def test_an_api_that_stays_away_is_no_success() -> None:
     assert bench.record.text is not None
     bench.world.read = read  # type: ignore[method-assign]
     assert bench.up().returned == ("cp1", "w2", "w1")
+
+
+def test_no_error_of_a_rack_that_goes_down_says_that_nothing_was_changed() -> None:
+    for moment in count():
+        bench = Bench(masters=1)
+        view, views = bench.world.view, [0]
+
+        def once(node: str, *, at: int = moment, ask: Any = view, asked: Any = views) -> Any:
+            asked[0] += 1
+            if asked[0] - 1 == at:
+                raise NodeUnreachable("no API server answers")
+            return ask(node)
+
+        bench.world.view = once  # type: ignore[method-assign]
+        code = None
+        try:
+            bench.down()
+        except ApplianceError as error:
+            code = error.exit_code
+        if code is not None:
+            assert (moment, code) == (moment, 1 if bench.cordoned else 4)
+            bench.down()
+        assert bench.world.on == set()
+        if views[0] <= moment:
+            break
+    assert moment > 5
