@@ -261,9 +261,8 @@ class _Run:
         Raises:
             StepNotVerified: it was not in time.
         """
-        clock, quiet = self._session.clock, 0.0
-        if step.kind == "operator" and self._target.waits:
-            quiet = QUIET_SECONDS
+        clock = self._session.clock
+        quiet = QUIET_SECONDS if step.kind == "operator" else 0.0
         patience, since, before = Patience(clock, PATIENCE_SECONDS), clock.monotonic(), None
         while True:
             self._look()

@@ -1,13 +1,15 @@
-"""An API server that is away for a moment, before operands may restart and at the end."""
+"""An API server that is away for a moment, and an operator that has not started yet."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from appliance.errors import StepNotVerified
 from appliance.model.state.cluster.cluster import Unreachable
+from appliance.model.state.cluster.pods import Pod
 from tests.unit.gpu.upgrade_rack import Bench
 
 DRIVER = "515.65.01"
@@ -60,3 +62,44 @@ def test_the_end_waits_for_the_api() -> None:
     began = bench.clock.monotonic()
     assert bench.upgrade().done
     assert bench.clock.monotonic() - began >= 20
+
+
+def test_an_operator_that_has_not_started_yet_is_not_believed() -> None:
+    """Helm has ended; the ClusterPolicy is ready still, as the operator of before left it."""
+    bench = Bench()
+    operated, slept = bench.rack._operate, bench.clock.sleep
+    began: list[float] = []
+
+    def operate(version: str, chart: str, values: str) -> None:
+        operated(version, chart, values)
+        began.append(bench.clock.monotonic())
+        old = Pod(
+            "gpu-operator",
+            "gpu-operator-5d",
+            "cp1",
+            owner=("ReplicaSet", "gpu-operator-5d"),
+            app="gpu-operator",
+            images=("registry.rack.test:5000/gpu-operator@sha256:" + "0" * 64,),
+        )
+        _add(bench, old)
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        if began and bench.clock.monotonic() >= began[0] + 20:
+            _add(bench, None)
+
+    bench.rack._operate = operate  # type: ignore[method-assign]
+    bench.clock.sleep = sleep  # type: ignore[method-assign]
+    found = bench.upgrade()
+    assert [step.kind for step in found.plan.steps] == ["operator", "node", "node"]
+    assert bench.rack.done[0] == "operator"
+    took = {one.step: one.took_seconds for one in bench.journal.records}
+    assert took["gpu upgrade: operator"] >= 20
+
+
+def _add(bench: Bench, pod: Pod | None) -> None:
+    stack = bench.rack.api.gpu_stack
+    assert stack is not None
+    pods = tuple(one for one in stack.pods if one.name != "gpu-operator-5d")
+    stack = replace(stack, pods=(*pods, *([pod] if pod else [])))
+    bench.rack.cluster = replace(bench.rack.api, gpu_stack=stack)

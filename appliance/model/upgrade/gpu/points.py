@@ -74,11 +74,15 @@ def step_points(
     if step.kind == "node":
         node = gpu_node(desired.site.node(step.nodes[0]), desired, observed, target)
         return tuple(f"{node.name}: {text}" for text in node.reasons(target))
+    # Until the new operator runs, the state is what the one of before has written.
+    new = (
+        *operator_points(desired, found, target),
+        *(f"pod {name} is not ready" for name in found.unready),
+    )
     if step.kind == "operator" and target.waits:
-        unready = (f"pod {name} is not ready" for name in found.unready)
-        return (*operator_points(desired, found, target), *unready)
+        return new
     if step.kind in ("operator", "settle"):
-        return tuple(end_points(desired, observed))
+        return (*new, *end_points(desired, observed))
     return ()
 
 
