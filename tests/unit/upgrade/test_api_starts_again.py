@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,14 @@ from appliance.errors import (
     NodeUnreachable,
     PreflightFailed,
 )
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.upgrade import mark_of
+from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.losses import Documents
 from appliance.workflows.cluster.upgrading.look import API_SECONDS
 from tests.unit.upgrade.rack import TAG, Bench
+from tests.unit.upgrade.test_upgrade_workflow import judged
 
 API = "kube-apiserver"
 
@@ -206,3 +210,30 @@ def test_the_mark_is_written_once_the_api_answers_again(error: ClusterError, goe
         return
     assert bench.upgrade().ended
     assert mark_of(bench.rack.api) is None
+
+
+@pytest.mark.parametrize("silent", [3, 1000])
+def test_settings_are_read_again_before_the_first_step(silent: int) -> None:
+    bench = judged()
+    assert bench.evidence is not None
+    whole, asked = bench.evidence.documents, list[float]()
+
+    def documents(members: Iterable[Node]) -> Documents:
+        asked.append(bench.clock.now())
+        # The first time is the judgement before the run.
+        away = 1 < len(asked) <= 1 + silent
+        found = whole(members)
+        return replace(found, cluster_configuration=Silence("no API answers")) if away else found
+
+    bench.evidence.documents = documents  # type: ignore[method-assign]
+    if silent == 3:
+        assert bench.upgrade().ended
+        assert (
+            "note",
+            "ConfigMap kubeadm-config: no API answers; reading it again",
+        ) in bench.observer.said
+        return
+    with pytest.raises(ClusterError, match="could not be read: ConfigMap kubeadm-config: no API"):
+        bench.upgrade()
+    assert asked[-1] - asked[1] >= API_SECONDS
+    assert not [one for one in bench.rack.done if one.startswith("apply")]

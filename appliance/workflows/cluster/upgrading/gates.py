@@ -30,6 +30,8 @@ from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import out_of_service, to_judge
+from appliance.workflows.cluster.upgrading.look import API_SECONDS, POLL_SECONDS
+from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
@@ -155,13 +157,16 @@ def carry(request: UpgradeRequest, session: Session, seen: Seen, accepted: froze
     asked, site = session.upgrade_evidence, request.desired.site
     if asked is None:
         return
-    found, carrier = asked.documents(site.cluster_members), carrier_of(request.desired)
-    losses = find_losses(found, carrier)
-    if isinstance(losses, Silence):
-        raise ClusterError(
-            f"what kubeadm would drop could not be read: {losses.reason}",
-            hint="run the same command again: it resumes here",
-        )
+    members = site.cluster_members
+    carrier, patience = carrier_of(request.desired), Patience(session.clock, API_SECONDS)
+    while isinstance(losses := find_losses(found := asked.documents(members), carrier), Silence):
+        if patience.is_over():
+            raise ClusterError(
+                f"what kubeadm would drop could not be read: {losses.reason}",
+                hint="run the same command again: it resumes here",
+            )
+        session.observer.note(f"{losses.reason}; reading it again")
+        session.clock.sleep(POLL_SECONDS)
     come = losses_to_come(losses, seen.plan, versions_of(site, seen.observed))
     judged = dropped(Evidence(losses=come, accepted=accepted))
     refuse([gate.refusal() for gate in stopping(judged)])
