@@ -96,6 +96,9 @@ class Rack(Converged):
             return
         if self.upgraded is None:
             super().play(play, on_task)
+            if play.playbook == "cluster_restore":
+                for name in play.limit:
+                    self.member(name, heard=self.documents[name]["clock"]["epoch"] + 9)
             return
         self.upgraded.play(play, on_task)
         self.plays, self.cluster = self.upgraded.plays, self.upgraded.cluster
