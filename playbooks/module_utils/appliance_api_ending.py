@@ -1,11 +1,11 @@
-"""While kubeadm replaces this node's API server: let the old one go once it has answered.
+"""While this node's API server is replaced or stopped: let the old one go once it has answered.
 
 On SIGTERM an API server closes its port and waits for what is open. Watches never end by
 themselves, so the kubelet kills it after 30 s (terminationGracePeriodSeconds); so long this node
 has no API. Its second SIGTERM ends it at once (k8s.io/apiserver pkg/server/signal.go). It gets that
 when its port has been closed for C(ANSWER_SECONDS), which is as long as a webhook may take by
 default: every short request is answered by then. Python 3.8, standard library.
-What must not be here: that a server ends (kubeadm and the kubelet do that).
+What must not be here: that a server ends (kubeadm, a restore, and the kubelet do that).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _own_port():
 
 
 class EndingServers:
-    """Follows the API servers that were seen to listen; used as a context around kubeadm.
+    """Follows the API servers that were seen to listen; used as a context around what ends them.
 
     A pod may run the API server of another cluster on a port of its own: only who is told to listen
     on the port of this node's manifest is followed.

@@ -18,6 +18,20 @@ def is_started_by(flags, given):
     return sorted(flags) == sorted(given) or bool(peers & set(given))
 
 
+def processes(name, flags, proc):
+    """Return the numbers of the processes of a program that a manifest with these flags started."""
+    found = []
+    for entry in proc.glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        program, *given = words.rstrip("\0").split("\0")
+        if is_started_by(flags, given) and program.rpartition("/")[2] == name:
+            found.append(int(entry.name))
+    return found
+
+
 def etcd_is_away():
     """Return what is not healthy, or an empty string."""
     line = http.client.HTTPConnection("127.0.0.1", ETCD_HEALTH_PORT, timeout=5)

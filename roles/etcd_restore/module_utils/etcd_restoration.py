@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from ansible.module_utils import (
+    appliance_api_ending,
     appliance_etcd_trial,
     appliance_files,
     appliance_programs,
@@ -66,6 +67,8 @@ class Restoration:
 
     clock = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
+    # Watches keep a server that ends for half a minute, and what they see is replaced anyway.
+    ending = appliance_api_ending.EndingServers
 
     def __init__(self, key, root="/", seconds=300):
         if not KEY.match(key):
@@ -125,6 +128,13 @@ class Restoration:
         stopped = self.folder / STOPPED
         stopped.mkdir(mode=0o700, exist_ok=True)
         self._inherit(stopped)
+        with self.ending():
+            self._move_manifests(stopped)
+            self._wait(self._all_stopped, "still runs although its manifest is gone")
+        self.end_act("stop")
+        return True
+
+    def _move_manifests(self, stopped):
         for name in PODS:
             restored_files.move(self._manifests / (name + ".yaml"), stopped / (name + ".yaml"))
         missing = [name for name in PODS if not (stopped / (name + ".yaml")).is_file()]
@@ -133,9 +143,6 @@ class Restoration:
                 "%s: kubeadm's manifest of %s is not there; restore this node by rejoining it: "
                 "leave it out" % (self._manifests, ", ".join(missing))
             )
-        self._wait(self._all_stopped, "still runs although its manifest is gone")
-        self.end_act("stop")
-        return True
 
     def _inherit(self, stopped):
         """Take over manifests that an earlier restore stopped and did not start again."""
@@ -154,17 +161,7 @@ class Restoration:
         if not manifest.exists():
             manifest = self._manifests / (name + ".yaml")
         flags = FLAG.findall(manifest.read_text()) if manifest.exists() else []
-        found = []
-        for entry in PROC.glob("[0-9]*"):
-            try:
-                words = (entry / "cmdline").read_bytes().decode("utf-8", "replace")
-            except OSError:
-                continue
-            program, *given = words.rstrip("\0").split("\0")
-            is_its = control_plane_answers.is_started_by(flags, given)
-            if is_its and program.rpartition("/")[2] == name:
-                found.append(int(entry.name))
-        return found
+        return control_plane_answers.processes(name, flags, PROC)
 
     # -- salvage -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,32 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(answers, "api_is_away", lambda: "")
     monkeypatch.setattr(acts, "EXTRA_BYTES", 0)
     monkeypatch.setattr(acts.Restoration, "_systemctl", lambda *_: None)
+    monkeypatch.setattr(acts.Restoration, "ending", nullcontext)
     monkeypatch.setattr(acts, "PROC", tmp_path / "proc")
     return tmp_path
+
+
+def test_the_api_server_is_followed_from_before_its_manifest_goes_until_all_have_stopped(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest, seen = root / acts.MANIFESTS / "kube-apiserver.yaml", list[tuple[str, bool]]()
+
+    @contextmanager
+    def following() -> Iterator[None]:
+        seen.append(("begins", manifest.exists()))
+        yield
+        seen.append(("ends", manifest.exists()))
+
+    left = ["kube-apiserver", "kube-apiserver", ""]
+
+    def running(_self: Any) -> str:
+        seen.append(("waits", manifest.exists()))
+        return left.pop(0)
+
+    monkeypatch.setattr(acts.Restoration, "ending", staticmethod(following))
+    monkeypatch.setattr(acts.Restoration, "_all_stopped", running)
+    acts.Restoration(KEY, root=root, seconds=5).stop()
+    assert seen == [("begins", True), *[("waits", False)] * 3, ("ends", False)]
 
 
 def restored_at_once(argv: list[str], *_: Any, **__: Any) -> tuple[int, bytes, bytes]:
