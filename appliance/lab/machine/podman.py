@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from ipaddress import IPv4Network
+from itertools import pairwise
 from typing import Any
 
 from appliance.adapters.local.processes import find_program, run
@@ -69,9 +70,9 @@ class Podman:
 def _container(entry: dict[str, Any]) -> RunningNode:
     networks = entry.get("NetworkSettings", {}).get("Networks") or {}
     addresses = [network.get("IPAddress") for network in networks.values()]
-    configured = [
-        (network.get("IPAMConfig") or {}).get("IPv4Address") for network in networks.values()
-    ]
+    # One that does not run has no address, but it was made with one.
+    words = entry["Config"].get("CreateCommand") or []
+    configured = [word for option, word in pairwise(words) if option == "--ip"]
     return RunningNode(
         name=entry["Name"],
         lab=entry["Config"]["Labels"].get(LABEL, ""),

@@ -4,10 +4,12 @@ import json
 from ipaddress import IPv4Network
 from pathlib import Path
 
+import pytest
 import yaml
 
 from appliance.lab.layout import SysctlChange, plan_lab
 from appliance.lab.machine.host import LabMachine
+from appliance.lab.machine.podman import Podman
 from appliance.lab.site.site import KEY, LabSite, lab_site
 from appliance.lab.site.sites import LabSiteFiles
 from tests.prerequisites import require
@@ -87,3 +89,20 @@ def test_this_machine_has_a_name_as_releases_use_it() -> None:
     system, _, version = LabMachine().operating_system().partition("-")
     assert system
     assert version[:1].isdigit() or not version
+
+
+@pytest.mark.parametrize("seen", ["198.18.7.13", ""])
+def test_a_node_that_does_not_run_has_the_address_that_it_was_made_with(
+    monkeypatch: pytest.MonkeyPatch, seen: str
+) -> None:
+    made = ["podman", "run", "--network", "appliance-a", "--ip", "198.18.7.13", "image"]
+    networks = {"appliance-a": {"IPAddress": seen, "IPAMConfig": None}}
+    found = {
+        "Name": "a-w1",
+        "Config": {"Labels": {"appliance-lab": "a"}, "CreateCommand": made},
+        "State": {"Status": "running" if seen else "exited"},
+        "NetworkSettings": {"Networks": networks},
+    }
+    answers = {"ps": [{"Id": "1", "Names": ["a-w1"]}], "container": [found]}
+    monkeypatch.setattr(Podman, "_json", lambda _self, *words: answers[words[0]])
+    assert [node.address for node in Podman().nodes("a")] == ["198.18.7.13"]
