@@ -232,7 +232,9 @@ class SftpPlace:
 
         with self._lock:
             if self._sftp is not None:
-                return self._sftp
+                if not _is_over(self._sftp):
+                    return self._sftp
+                self.close()
             check_private_key(self._private_key)
             client = paramiko.SSHClient()
             client.set_missing_host_key_policy(paramiko.RejectPolicy())
@@ -307,6 +309,12 @@ class SftpPlace:
     def _hint(self) -> str:
         target = self._target
         return f"test it: sftp -P {target.port} {target.user}@{target.host}"
+
+
+def _is_over(sftp: paramiko.SFTPClient) -> bool:
+    """Whether the server closed it, maybe long after the last step."""
+    channel = sftp.get_channel()
+    return channel is None or channel.closed
 
 
 def _words(error: BaseException) -> str:

@@ -9,12 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 from appliance.adapters.local.processes import find_program, run
-from appliance.errors import LabError
+from appliance.errors import CommandFailed, LabError
 from appliance.lab.layout import RunningNode
 
 LABEL = "appliance-lab"
 # podman waits for its lock while others build and remove containers; slowness is not an error.
 LOOK_SECONDS = 300.0
+# Another command may remove its lab between a list and a look at what is on it.
+MOST_LOOKS, GONE = 10, "no such container"
 
 
 class Podman:
@@ -23,13 +25,26 @@ class Podman:
     def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
         """The nodes of one lab, or of all, sorted by name."""
         chosen = f"label={LABEL}={lab}" if lab is not None else f"label={LABEL}"
-        containers = self._json("ps", "--all", "--filter", chosen, "--format", "json")
-        names = [entry["Names"][0] for entry in containers]
-        details = self._json("container", "inspect", *names) if names else []
-        nodes = (_container(entry) for entry in details)
+        nodes = (_container(entry) for entry in self._details(chosen))
         # podman matches any value if the filter is empty: compare here as well.
         mine = (node for node in nodes if lab is None or node.lab == lab)
         return tuple(sorted(mine, key=lambda node: node.name))
+
+    def _details(self, chosen: str) -> list[dict[str, Any]]:
+        """What podman knows of each; listed again where one was removed meanwhile.
+
+        Raises:
+            CommandFailed: podman does not answer, or lists what it does not know again and again.
+        """
+        for left in reversed(range(MOST_LOOKS)):
+            containers = self._json("ps", "--all", "--filter", chosen, "--format", "json")
+            names = [entry["Names"][0] for entry in containers]
+            try:
+                return self._json("container", "inspect", *names) if names else []
+            except CommandFailed as error:
+                if not left or not any(GONE in line for line in error.details):
+                    raise
+        raise AssertionError("the last look returns or raises")
 
     def subnets(self) -> dict[str, IPv4Network]:
         """The network of each lab that has one."""

@@ -128,6 +128,21 @@ def test_what_a_server_spoils_is_no_backup_and_the_old_ones_stay(
     assert files(server) == before
 
 
+def test_a_connection_that_the_server_closed_between_two_steps_is_made_again(
+    store: BackupStore, write: Callable[[str], None]
+) -> None:
+    write(OLD)
+    place = store.place
+    assert isinstance(place, SftpPlace)
+    opened = place._sftp
+    assert opened is not None
+    channel = opened.get_channel()
+    assert channel is not None
+    channel.close()
+    assert [one.id for one in store.held()] == [OLD]
+    assert place._sftp is not opened
+
+
 def test_a_process_that_is_killed_leaves_no_backup(
     store: BackupStore, server: SftpServer, tmp_path: Path
 ) -> None:

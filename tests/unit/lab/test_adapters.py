@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from appliance.errors import CommandFailed
 from appliance.lab.layout import SysctlChange, plan_lab
 from appliance.lab.machine.host import LabMachine
-from appliance.lab.machine.podman import Podman
+from appliance.lab.machine.podman import MOST_LOOKS, Podman
 from appliance.lab.site.site import KEY, LabSite, lab_site
 from appliance.lab.site.sites import LabSiteFiles
 from tests.prerequisites import require
@@ -106,3 +108,37 @@ def test_a_node_that_does_not_run_has_the_address_that_it_was_made_with(
     answers = {"ps": [{"Id": "1", "Names": ["a-w1"]}], "container": [found]}
     monkeypatch.setattr(Podman, "_json", lambda _self, *words: answers[words[0]])
     assert [node.address for node in Podman().nodes("a")] == ["198.18.7.13"]
+
+
+class Busy(Podman):
+    """podman, while another command removes its lab: each look misses one more container."""
+
+    def __init__(self, removals: int, said: str = "no such container b-w1") -> None:
+        self.removals = removals
+        self.said = said
+        self.looks = 0
+
+    def _json(self, *words: str) -> list[dict[str, Any]]:
+        if words[0] == "ps":
+            self.looks += 1
+            return [{"Names": ["a-w1"]}]
+        if self.looks <= self.removals:
+            error = f"Error: inspecting object: {self.said}"
+            raise CommandFailed("podman failed with exit status 125", details=(error,))
+        labels = {"Labels": {"appliance-lab": "a"}}
+        return [{"Name": "a-w1", "Config": labels, "State": {"Status": "running"}}]
+
+
+def test_a_container_that_goes_between_list_and_look_is_no_error() -> None:
+    busy = Busy(3)
+    assert [node.name for node in busy.nodes()] == ["a-w1"]
+    assert busy.looks == 4
+
+
+@pytest.mark.parametrize(
+    ("busy", "looks"), [(Busy(1000), MOST_LOOKS), (Busy(1, "database is locked"), 1)]
+)
+def test_what_podman_says_otherwise_or_always_is_an_error(busy: Busy, looks: int) -> None:
+    with pytest.raises(CommandFailed, match="exit status 125"):
+        busy.nodes()
+    assert busy.looks == looks
