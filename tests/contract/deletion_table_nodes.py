@@ -176,7 +176,7 @@ ON_NODES: Final[Places] = {
         "Restoration.place: rmdir": RESTORE,
         "Restoration.salvage: rmtree": (RESTORE, 2),
         "Restoration.start: move": ASIDE_FIRST,
-        "Restoration.stop: move": ASIDE_FIRST,
+        "Restoration._move_manifests: move": ASIDE_FIRST,
     },
     "roles/etcd_restore/module_utils/etcd_salvage.py": {
         "_write: replace": WRITE,
