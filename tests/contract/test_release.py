@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,3 +106,26 @@ def test_a_traced_process_says_what_it_opened_however_it_was_started(tmp_path: P
     subprocess.run([sys.executable, "-c", "import appliance.errors"], cwd=ROOT, check=True)
     assert traced(folder) >= opened
     assert len(list(folder.iterdir())) == 1
+
+
+def test_two_traces_at_a_time_do_not_meet_and_leave_nothing(tmp_path: Path) -> None:
+    packages = Path(sysconfig.get_paths()["purelib"])
+    before = {path.name for path in packages.iterdir()}
+    one, other = tmp_path / "one", tmp_path / "other"
+    command = [sys.executable, "-c", "import appliance.errors"]
+    with tracing(ROOT, one):
+        with tracing(ROOT, other):
+            subprocess.run(command, cwd=ROOT, check=True)
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert "appliance/errors.py" in traced(other)
+    assert len(list(other.iterdir())) == 1
+    assert len(list(one.iterdir())) == 2
+    left = {path.name for path in packages.iterdir()} - before
+    assert not [name for name in left if name.startswith("appliance_release_trace")]
+
+
+def test_a_trace_ends_no_call_of_a_process_whose_folder_is_gone(tmp_path: Path) -> None:
+    program = "import os; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); open('/dev/null').close()"
+    with tracing(ROOT, tmp_path / "opened"):
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -31,11 +32,12 @@ def begin(root: str, folder: str) -> None:
         if event != "open" or not isinstance(words[0], str) or words[0] in seen:
             return
         seen.add(words[0])
-        path = os.path.normpath(Path.cwd() / words[0])
-        if not path.startswith(root + "/") or any(one in path for one in LEFT_OUT):
-            return
-        path = COMPILED.sub(r"\1.py", path)
+        # What is raised here ends the program's own call.
         try:
+            path = os.path.normpath(Path.cwd() / words[0])
+            if not path.startswith(root + "/") or any(one in path for one in LEFT_OUT):
+                return
+            path = COMPILED.sub(r"\1.py", path)
             # Opened again each time: a program may close all of its descriptors.
             with Path(folder, str(os.getpid())).open("a") as kept:
                 kept.write(path[len(root) + 1 :] + "\n")
@@ -47,12 +49,16 @@ def begin(root: str, folder: str) -> None:
 
 @contextmanager
 def tracing(root: Path, folder: Path) -> Iterator[None]:
-    """Have every Python process of this environment trace, until this is left."""
-    packages = Path(sysconfig.get_paths()["purelib"])
-    module, line = packages / f"{NAME}.py", packages / f"{NAME}.pth"
+    """Have every Python process of this environment trace, until this is left.
+
+    Two at a time do not meet: each has files of its own.
+    """
+    packages, name = Path(sysconfig.get_paths()["purelib"]), f"{NAME}_{secrets.token_hex(4)}"
+    module, line = packages / f"{name}.py", packages / f"{name}.pth"
     folder.mkdir(parents=True, exist_ok=True)
     module.write_text(f"{Path(__file__).read_text()}\nbegin({str(root)!r}, {str(folder)!r})\n")
-    line.write_text(f"import {NAME}\n")
+    # A process that starts while this ends may read the line and miss the module.
+    line.write_text(f'import sys; exec("try:\\n import {name}\\nexcept ImportError: pass")\n')
     try:
         yield
     finally:
