@@ -97,22 +97,18 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
                 finally:
                     core.delete_namespace(namespace, _request_timeout=TEST_TIMEOUT)
                     is_gone = True
-        except ApiSilent as error:
+        except (ApiSilent, ApiRefused) as error:
+            rest = f"delete the rest of the test: kubectl delete namespace {namespace}"
+            if isinstance(error, ApiRefused) and error.is_final:
+                raise ClusterError(
+                    f"the API refused a part of the {test}: {error.words}", hint=rest
+                ) from error
+            is_silent = isinstance(error, ApiSilent)
+            what = "stopped answering during" if is_silent else "could not do a part of"
             is_gone = is_gone or _is_deleted(api, namespace)
             raise ClusterSilent(
-                f"the API stopped answering during the {test}: {error.words}",
-                hint=_hint(namespace, is_gone=is_gone),
-            ) from error
-        except ApiRefused as error:
-            if not error.is_final:
-                is_gone = is_gone or _is_deleted(api, namespace)
-                raise ClusterSilent(
-                    f"the API could not do a part of the {test}: {error.words}",
-                    hint=_hint(namespace, is_gone=is_gone),
-                ) from error
-            raise ClusterError(
-                f"the API refused a part of the {test}: {error.words}",
-                hint=f"delete the rest of the test: kubectl delete namespace {namespace}",
+                f"the API {what} the {test}: {error.words}",
+                hint=f"{'' if is_gone else f'{rest}; then '}run the same command again",
             ) from error
 
 
@@ -136,11 +132,6 @@ def make_pod(core: Any, namespace: str, body: Mapping[str, Any]) -> Any:
             if not lacks or time.monotonic() >= deadline:
                 raise
         time.sleep(AWAY_POLL_SECONDS)
-
-
-def _hint(namespace: str, *, is_gone: bool) -> str:
-    rest = f"delete the rest of the test: kubectl delete namespace {namespace}; then "
-    return f"{'' if is_gone else rest}run the same command again"
 
 
 def _is_deleted(api: ApiConnection, namespace: str) -> bool:

@@ -14,6 +14,7 @@ from appliance.cli.options import dry_run_option, output_option, site_option, ye
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import NotHealthy
+from appliance.model.state.facts.hardware import FIRMWARE
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Facts that tell one machine from another, besides its parts.
-MACHINE: Final = frozenset({"machine", "product-uuid", "board-serial", "chassis-serial"})
+MACHINE: Final = FIRMWARE | {"machine"}
 
 
 @click.command()

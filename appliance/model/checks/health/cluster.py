@@ -133,11 +133,9 @@ def _next(name: str, *, is_member: bool, cordoned: bool) -> str:
             f"in maintenance: appliance node return {name}; else somebody cordoned it by kubectl: "
             f"ask before kubectl uncordon {name}"
         )
-    return (
-        f"appliance node logs {name} --since 1h; then: appliance plan"
-        if is_member
-        else ("see what is missing: appliance plan")
-    )
+    if is_member:
+        return f"appliance node logs {name} --since 1h; then: appliance plan"
+    return "see what is missing: appliance plan"
 
 
 def maintenance(inputs: HealthInputs) -> Answers:
