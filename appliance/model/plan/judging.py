@@ -97,6 +97,27 @@ def judge(
     return Judgement(tuple(reasons), tuple(dict.fromkeys(unknown)))
 
 
+def reasons_of_others(
+    step: Step, desired: Desired, observed: Observed, joining: frozenset[str]
+) -> tuple[Reason, ...]:
+    """Return what the other nodes lack of a step because of nodes that join.
+
+    A node that does not tell what it has waits for the next install: it must not delay the others.
+    """
+    if step.unmet_of_others is None or not joining:
+        return ()
+    new = [node for node in desired.site.nodes if node.name in joining]
+    reasons: list[Reason] = []
+    for node in in_scope(step, desired, observed, frozenset()):
+        if node.name in joining:
+            continue
+        with facts.watching() as missed:
+            found = [*step.unmet_of_others(new, node, desired, observed)]
+        if not missed:
+            reasons += (Reason(node.name, text) for text in found)
+    return tuple(reasons)
+
+
 def _unknown(
     step: str, observed: Observed, missed: Sequence[facts.UnseenFact]
 ) -> Iterator[UnknownFact]:

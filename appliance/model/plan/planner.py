@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from appliance.model.components.base.component import Step
 from appliance.model.node.fencing import FencingEvidence, same_machine
 from appliance.model.node.maintenance_claims import Claim, claims_of
-from appliance.model.plan.judging import SettledSteps, in_scope, judge
+from appliance.model.plan.judging import SettledSteps, in_scope, judge, reasons_of_others
 from appliance.model.plan.restored_without import restored_without
 from appliance.model.plan.second_cluster import orphans, second_cluster
 from appliance.model.plan.steps import INSTALL
@@ -43,12 +43,14 @@ class Scope:
         until: up to and including this step; or None.
         nodes: only these nodes; empty means all.
         again: with ``only``: run the step also where its post-condition is met.
+        joining: nodes that join: the other members get what they need to know of them, too.
     """
 
     only: str | None = None
     until: str | None = None
     nodes: frozenset[str] = frozenset()
     again: bool = False
+    joining: frozenset[str] = frozenset()
 
     def steps(self) -> tuple[Step, ...]:
         """The steps in scope, in order."""
@@ -88,7 +90,7 @@ def plan(
     unknown: list[UnknownFact] = []
     for step in scope.steps():
         judged = judge(step, desired, observed, scope.nodes, with_tests=True)
-        reasons = judged.reasons
+        reasons = (*judged.reasons, *reasons_of_others(step, desired, observed, scope.joining))
         unknown += judged.unknown
         if scope.again and scope.only and step.has_playbook:
             reasons = _again(step, reasons, desired, observed, scope.nodes)

@@ -211,7 +211,7 @@ def _judged(request: JoinRequest, session: Session, seen: JoinLook) -> _Join:
     installing = InstallRequest(
         desired,
         request.run,
-        Scope(nodes=frozenset({request.node})),
+        Scope(nodes=frozenset({request.node}), joining=frozenset({request.node})),
         request.dry_run,
         accept=frozenset({request.node}) if request.replace else frozenset(),
     )

@@ -152,7 +152,8 @@ def _seen(case: dict[str, Any]) -> tuple[Desired, Observed]:
 
 
 def _plan(case: dict[str, Any]) -> Plan:
-    scope = Scope(**{**case.get("scope", {}), "nodes": frozenset(case.get("nodes", ()))})
+    sets = {key: frozenset(case.get(key, ())) for key in ("nodes", "joining")}
+    scope = Scope(**case.get("scope", {}), **sets)
     return plan(*_seen(case), (), scope)
 
 

@@ -325,3 +325,17 @@ def test_a_member_whose_probe_timed_out_is_not_joined_again(workflow: Any) -> No
     with pytest.raises(NodeUnreachable, match="w2: the probe timed out"):
         bench.call(workflow, "w2")
     assert (bench.rack.plays, bench.rack.deleted, bench.rack.looks) == ([], [], 2)
+
+
+@pytest.mark.parametrize("workflow", [node_rejoin, node_add])
+def test_the_other_members_get_the_name_of_a_node_that_joins(workflow: Any) -> None:
+    bench = Bench()
+    resolver = bench.rack.documents["cp1"]["resolver"]
+    known = resolver["hosts"]
+    resolver["hosts"] = {address: names for address, names in known.items() if "w2" not in names}
+    bench.forget("w2", MemberRecord("w2", removed=GONE) if workflow is node_rejoin else None)
+    bench.rack.documents["w2"] = samples.bare(bench.rack.desired.site.node("w2"))
+    done = bench.call(workflow, "w2")
+    host = next(step for step in done.installed.plan.steps if step.name == "host")
+    assert set(host.nodes) == {"cp1", "w2"}
+    assert bench.rack.documents["cp1"]["resolver"]["hosts"] == known

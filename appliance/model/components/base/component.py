@@ -6,7 +6,7 @@ one line in ``model/plan/components.py``, a section of the probe and a role.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
 
 Unmet = Callable[[Node, Desired, Observed], Iterator[str]]
+UnmetOfOthers = Callable[[Collection[Node], Node, Desired, Observed], Iterator[str]]
 Forbids = Callable[[Desired, Observed], Iterator[Refusal]]
 Remarks = Callable[[Desired, Observed], Iterator[Finding]]
 
@@ -54,6 +55,7 @@ class Step:
         adds_control_plane: it may add control-plane nodes, which lack what the others keep.
         in_service: a node that returns from maintenance meets its post-condition again.
         remarks: what was measured on the way and is worth a warning.
+        unmet_of_others: what another node lacks because of nodes that join (the first argument).
         asked: whether a site asks for it; of one that does not, what is left of it is taken away.
             None: every site does.
     """
@@ -75,6 +77,7 @@ class Step:
     gives_bundle: bool = False
     adds_control_plane: bool = False
     remarks: Remarks | None = None
+    unmet_of_others: UnmetOfOthers | None = None
     in_service: bool = False
     asked: Callable[[Site], bool] | None = None
 

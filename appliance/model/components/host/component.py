@@ -13,6 +13,7 @@ HOST = Component(
             "kernel settings, swap off, names in /etc/hosts",
             all_but_jumpboxes,
             unmet.host,
+            unmet_of_others=unmet.names_of,
         ),
     ),
     variables=variables.variables,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from appliance.model.site.settings import Node
 from appliance.model.state.desired import Desired
@@ -27,10 +27,23 @@ def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
             yield "swap is on"
         if facts.at("swap.fstab"):
             yield "swap is enabled in /etc/fstab and returns at the next boot"
+    yield from _absent(facts, desired.host_names_as_lists)
+
+
+def names_of(
+    joining: Collection[Node], node: Node, desired: Desired, observed: Observed
+) -> Iterator[str]:
+    """/etc/hosts of a member has the names of nodes that join."""
+    addresses = {one.ip for one in joining}
+    names = {a: n for a, n in desired.host_names_as_lists.items() if a in addresses}
+    yield from _absent(observed.node_facts[node.name], names)
+
+
+def _absent(facts: NodeFacts, wanted: Mapping[str, list[str]]) -> Iterator[str]:
     known = facts.at("resolver.hosts") or {}
     absent = [
         (address, name)
-        for address, names in desired.host_names_as_lists.items()
+        for address, names in wanted.items()
         if (here := known.get(address, ())) != names
         for name in names
         if name not in here
