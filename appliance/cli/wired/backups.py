@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from appliance.cli.screen.render import show_warnings
-from appliance.errors import ConfigError, NotHealthy, PreflightFailed
+from appliance.errors import ConfigError, NotHealthy
 from appliance.model.backup.names import COUNTS, SNAPSHOT, SUFFIX
 from appliance.model.backup.volumes.record import MOST_RECORD_BYTES, is_record, read_record
 from appliance.model.documents.strict_json import Unreadable, read_json
@@ -108,30 +107,6 @@ def backup_session(
     """The ports of a backup."""
     session = connected.session(observer, run)
     return replace(session, backup_store=store, backup_sources=sources_of(connected))
-
-
-def ask_for_backup(connected: SiteSession, what: str, *, accepted: bool, dry_run: bool) -> None:
-    """Refuse what may lose data while the site asks for backups and has no fresh one.
-
-    Args:
-        connected: the site.
-        what: what is about to be done.
-        accepted: the operator goes on without one.
-        dry_run: nothing is done, so it is only said.
-
-    Raises:
-        PreflightFailed: there is no fresh one; nothing was changed.
-    """
-    from appliance.workflows.cluster.backups.freshness import require_fresh_backup
-
-    if connected.site.settings.backup is None:
-        return
-    try:
-        require_fresh_backup(connected.site, connected.session(), what)
-    except PreflightFailed as error:
-        if not (accepted or dry_run):
-            raise
-        show_warnings([error.message])
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.nodes.maintenance import Maintenance
+from appliance.workflows.cluster.backups.freshness import ask_for_fresh_backup
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.maintenance.again import MaintainRequest, stands
 from appliance.workflows.node.maintenance.agreed import Shown, shown_maintenance
@@ -66,7 +67,8 @@ def node_maintain(
 
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
-        PreflightFailed: it would be an outage; nothing was changed.
+        PreflightFailed: it would be an outage, or the backup that is needed is not fresh; nothing
+            was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         LeaseLost: another command took the site over, or marked the node; it is left as it is.
         StepNotVerified: a pod stays; our changes were undone.
@@ -81,6 +83,7 @@ def node_maintain(
         off = power.look(begun.ordered) if request.shutdown else None
         if off is None or off.off:
             return MaintainResult(foreseen, begun, already=True, off=off.words if off else "")
+    _ask_for_backup(request, session, begun)
     refuse(request, view, foreseen)
     if request.dry_run:
         return MaintainResult(foreseen, None)
@@ -98,6 +101,26 @@ def node_maintain(
         out = TakingOut(request, session, power, before)
         out.carry_out()
     return MaintainResult(before.foreseen, out.mark, evict_seconds=out.evict_seconds, off=out.off)
+
+
+def _ask_for_backup(request: MaintainRequest, session: Session, begun: Maintenance | None) -> None:
+    """Refuse to begin without a fresh backup; a node that is partly out of service is not left so.
+
+    Only a run that got past this question saved the node's facts: one with ``--lost``, or a
+    removal, saved none.
+
+    Raises:
+        PreflightFailed: the site asks for backups, and has no fresh one; nothing was changed.
+    """
+    if not request.needs_backup:
+        return
+    goes_on = begun is not None and begun.photograph is not None
+    ask_for_fresh_backup(
+        request.site,
+        session,
+        f"{request.node.name}, which carries data of the control plane",
+        only_said=goes_on or request.dry_run or request.without_backup,
+    )
 
 
 def nodes_maintain(requests: Sequence[MaintainRequest], session: Session) -> None:

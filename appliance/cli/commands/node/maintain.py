@@ -31,7 +31,6 @@ from appliance.cli.options import (
 from appliance.cli.screen.confirm import about_machine, about_site, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
-from appliance.cli.wired.backups import ask_for_backup
 from appliance.model.node.bmc.report import power_of_lost
 from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.nodes.maintenance import Maintenance
@@ -98,7 +97,8 @@ def maintain(
 
     With --lost nothing can be evicted: the taint deletes the pods and ignores every budget.
 
-    A control-plane node needs a fresh backup where site.yml has the section backup.
+    A control-plane node that is in service needs a fresh backup where site.yml has the section
+    backup.
 
     Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
     """
@@ -109,9 +109,6 @@ def maintain(
         raise click.UsageError("--lost takes neither --shutdown nor --mode cordon")
     connected = app.connect(site)
     node = node_of(connected.site, name)
-    if node in connected.site.control_plane and not lost:
-        what = f"{name}, which carries data of the control plane"
-        ask_for_backup(connected, what, accepted=without_backup, dry_run=dry_run)
     run = connected.run("node maintain")
     request = MaintainRequest(
         site=connected.site,
@@ -125,6 +122,8 @@ def maintain(
         allow_outage=allow_outage,
         dry_run=dry_run,
         budget_seconds=budget_wait,
+        needs_backup=node in connected.site.control_plane and not lost,
+        without_backup=without_backup,
     )
 
     def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:

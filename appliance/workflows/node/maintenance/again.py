@@ -71,6 +71,8 @@ class MaintainRequest:
         shutdown: power the node off at the end.
         lost: the node does not answer: mark and taint it without its help.
         allow_outage: go on although a service will be away.
+        needs_backup: refuse to begin without a fresh backup, where the site asks for backups.
+        without_backup: begin although the newest backup is not fresh.
         budget_seconds: how long a PodDisruptionBudget may hold the eviction up.
     """
 
@@ -85,3 +87,5 @@ class MaintainRequest:
     allow_outage: bool = False
     dry_run: bool = False
     budget_seconds: float = BUDGET_SECONDS
+    needs_backup: bool = False
+    without_backup: bool = False
