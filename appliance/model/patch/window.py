@@ -40,4 +40,4 @@ class Durations:
         took = [one.took_seconds for one in own or verified]
         if not took:
             return Estimate(0.0, 0.0, "unknown")
-        return Estimate(median(took), max(took), "journal")
+        return Estimate(median(took), max(took), "journal", repeated=len(took) > 1)

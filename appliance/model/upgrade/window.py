@@ -39,23 +39,29 @@ class Estimate:
 
     Attributes:
         source: where it is from: this site's journal, the release's measurements, or nowhere.
+        repeated: each of its parts was measured more than once, so that ``worst`` says something.
     """
 
     median: float
     worst: float
     source: Source
+    repeated: bool = False
 
     def __add__(self, other: Estimate) -> Estimate:
         source = min(self.source, other.source, key=_SURENESS.index)
-        return Estimate(self.median + other.median, self.worst + other.worst, source)
+        repeated = self.repeated and other.repeated
+        return Estimate(self.median + other.median, self.worst + other.worst, source, repeated)
 
     def sentence(self) -> str:
-        """In words, with where it is from; only the site's own journal knows a worst case."""
+        """In words, with where it is from; one measurement alone knows no worst case."""
         if self.source == "unknown":
             return "nobody has measured it"
         usual = _words(self.median)
         if self.source == "release":
             return f"about {usual} (measured once, in a lab; a rack may take longer)"
+        if not self.repeated:
+            whose = "by this site's journal, with a single measurement"
+            return f"about {usual} ({whose}; it may take longer)"
         return f"{usual}, at worst {_words(self.worst)} (by this site's journal)"
 
 
@@ -64,10 +70,11 @@ def longest(found: Iterable[Estimate]) -> Estimate:
     several = tuple(found)
     source = min((one.source for one in several), key=_SURENESS.index)
     worst = max(one.worst for one in several)
-    return Estimate(max(one.median for one in several), worst, source)
+    repeated = all(one.repeated for one in several)
+    return Estimate(max(one.median for one in several), worst, source, repeated)
 
 
-NOTHING: Final = Estimate(0.0, 0.0, "journal")
+NOTHING: Final = Estimate(0.0, 0.0, "journal", repeated=True)
 
 
 def _words(seconds: float) -> str:
@@ -122,7 +129,7 @@ class Clock:
         own = (self._took.get((name, node)) for node in nodes)
         took = next(filter(None, own), None) or self._took.get((name, ""))
         if took:
-            return Estimate(median(took), max(took), "journal")
+            return Estimate(median(took), max(took), "journal", repeated=len(took) > 1)
         seconds = self.measured.get(release, {}).get(name)
         if seconds is None:
             return Estimate(0.0, 0.0, "unknown")

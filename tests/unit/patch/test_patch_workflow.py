@@ -373,6 +373,7 @@ def test_every_record_is_verified_and_the_next_forecast_knows_its_time() -> None
         bench.rack.states[name] = replace(found, packages={**old, "libtiff5": "4.1.0-1"})
     again = bench.patch(dry_run=True)
     assert again.durations.of_plan(again.plan).source == "journal"
+    assert not again.durations.of_plan(again.plan).repeated
 
 
 def test_a_services_node_outside_the_cluster_is_patched_without_a_drain() -> None:

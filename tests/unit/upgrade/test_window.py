@@ -63,10 +63,22 @@ def test_the_window_is_the_sum_of_its_steps() -> None:
 
 
 def test_only_a_sites_own_journal_promises_a_worst_case() -> None:
-    known = Clock([*JOURNAL, record("return: test", "w1", 11)], MEASURED).of_step(NODE).sentence()
+    twice = [*JOURNAL, record("maintain: evict", "w9", 5), record("return: test", "w1", 11)]
+    known = Clock(twice, MEASURED).of_step(NODE).sentence()
     assert known == "26 s, at worst 106 s (by this site's journal)"
+    half = [*JOURNAL, record("maintain: evict", "w9", 5)]
+    assert Clock(half, MEASURED).of_step(NODE).sentence() == (
+        "about 22 s (by this site's journal, with a single measurement; it may take longer)"
+    )
     part = Clock(JOURNAL[:3], MEASURED).of_step(NODE).sentence()
     assert "at worst" not in part
+
+
+def test_a_batch_with_one_node_that_was_measured_once_knows_no_worst_case() -> None:
+    twice = [*JOURNAL, *JOURNAL]
+    assert "at worst" in Clock(twice, MEASURED).of_step(PAIR).sentence()
+    once = Clock([*twice, record("return: test", "w2", 30)], MEASURED).of_step(PAIR).sentence()
+    assert once.startswith("about 49 s (by this site's journal, with a single measurement")
 
 
 def test_the_time_without_api_is_the_releases() -> None:
