@@ -17,6 +17,7 @@ from appliance.cli.site_session import SiteSession
 from appliance.model.node.membership import MemberRecord, Removal
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.node_metadata import NodeMetadata
+from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fake_emptying import FakeEmptying
@@ -214,6 +215,23 @@ def test_only_an_acknowledgement_writes_or_changes_a_passport(
     assert node("passport", "w2", "--acknowledge", "--yes") == 0
     assert node("passport", "w2", "--exit-code") == 0
     assert node("passport") == 0
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_node_that_was_not_read_is_not_offered_to_be_accepted(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture, accepted: bool
+) -> None:
+    if accepted:
+        assert node("passport", "w2", "--acknowledge", "--yes") == 0
+    rack.faults["w2"] = Fault("w2", "w2 (198.18.7.2): no answer on port 22", "ping 198.18.7.2")
+    capsys.readouterr()
+    assert node("passport", "w2", "--exit-code") == 5
+    shown = capsys.readouterr()
+    assert "error: w2 (198.18.7.2): no answer on port 22" in shown.err
+    assert "hint: ping 198.18.7.2; then run the same command again" in shown.err
+    assert "appliance status" in shown.err
+    assert "--acknowledge" not in shown.out + shown.err
+    assert node("passport", "w2", "--acknowledge", "--yes") == 4
 
 
 def test_acknowledging_wants_a_node_and_a_member(

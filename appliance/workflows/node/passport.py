@@ -14,7 +14,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.hardware import Difference
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.node_state import node_states
-from appliance.model.state.observed import Observed
+from appliance.model.state.observed import Fault, Observed
 from appliance.workflows.node.baselines import acceptance, read_passport
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
@@ -34,13 +34,15 @@ class PassportView:
 
     Attributes:
         passport: None when it has none.
-        unseen: why it could not be looked at; empty when it was.
+        unseen: why it could not be looked at, with its name; empty when it was.
+        hint: what makes it readable; empty when it was read.
     """
 
     node: str
     passport: Passport | None
     differences: tuple[Difference, ...] = ()
     unseen: str = ""
+    hint: str = ""
 
     @property
     def is_as_accepted(self) -> bool:
@@ -64,11 +66,11 @@ def node_passport(site: Site, names: Sequence[str], session: Session) -> list[Pa
             )
     asked = [members[name] for name in names] or list(members.values())
     observed, look = observe(site, session.nodes, session.cluster)
-    why = {fault.node: fault.reason for fault in look.faults}
-    return [_view(node, observed, session.archive, why.get(node.name, "")) for node in asked]
+    faults = {fault.node: fault for fault in look.faults}
+    return [_view(node, observed, session.archive, faults.get(node.name)) for node in asked]
 
 
-def _view(node: Node, observed: Observed, archive: Archive, unseen: str) -> PassportView:
+def _view(node: Node, observed: Observed, archive: Archive, fault: Fault | None) -> PassportView:
     passport = read_passport(archive, node.name)
     members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
     found = (
@@ -76,7 +78,9 @@ def _view(node: Node, observed: Observed, archive: Archive, unseen: str) -> Pass
         if passport
         else ()
     )
-    return PassportView(node.name, passport, found, unseen)
+    if fault is None:
+        return PassportView(node.name, passport, found)
+    return PassportView(node.name, passport, found, fault.reason, fault.hint)
 
 
 def acknowledge(

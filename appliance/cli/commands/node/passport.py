@@ -71,14 +71,21 @@ def passport(
     wrong = [view for view in views if not view.is_as_accepted]
     if exit_code and wrong:
         raise NotHealthy(
-            f"{wrong[0].node}: {_sentences(wrong[0])[0]}",
+            _named(wrong[0])[0],
             hint=_hint(wrong[0]),
-            details=[f"{view.node}: {text}" for view in wrong for text in _sentences(view)][1:],
+            details=[text for view in wrong for text in _named(view)][1:],
         )
 
 
+def _named(view: PassportView) -> list[str]:
+    """What is wrong with a node, with its name; a reason why it was not read has that itself."""
+    return [view.unseen] if view.unseen else [f"{view.node}: {text}" for text in _sentences(view)]
+
+
 def _hint(view: PassportView) -> str:
-    """What to do next; another machine is looked at before anybody accepts it."""
+    """What to do next; only what was read is accepted, and another machine is looked at first."""
+    if view.unseen:
+        return f"{view.hint}; then run the same command again; all nodes: appliance status"
     way = f"appliance node passport {view.node} --acknowledge"
     if any(one.name in MACHINE for one in view.differences):
         return (
@@ -132,6 +139,10 @@ def _show_all(views: list[PassportView]) -> None:
 
 def _show(view: PassportView) -> None:
     found = view.passport
+    if found is None and view.unseen:
+        click.echo(f"{view.node}: has no passport")
+        click.echo(f"unreachable: {view.unseen}")
+        return
     if found is None:
         click.echo(f"{view.node}: has no passport; to accept the node as it is now:")
         click.echo(f"appliance node passport {view.node} --acknowledge")
