@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -33,8 +34,10 @@ PIECE: Final = 1 << 18
 PAUSES: Final = (1.0, 5.0, 15.0, 30.0)
 MOST_BREAKS: Final = 50
 TELL_SECONDS: Final = 20.0
-# Left free on the disk of this machine.
+# Left free on the disk of this machine, by what a backup says it needs.
 SPARE_BYTES: Final = 64 << 20
+# Left free whatever else fills that disk while a backup comes.
+LEAST_FREE_BYTES: Final = 32 << 20
 PREFIX: Final = "appliance-backup-"
 _ANOTHER: Final = "use another backup; list them: appliance cluster backup list"
 
@@ -52,6 +55,50 @@ class Source(Protocol):
         Raises:
             OSError: it cannot be read.
         """
+
+
+@dataclass(frozen=True)
+class Room:
+    """The disk of this machine that a backup goes to.
+
+    Attributes:
+        folder: a folder on it.
+        otherwise: what to do where it has too little.
+    """
+
+    folder: Path
+    otherwise: str
+
+    def require(self, size: int) -> None:
+        """Require room for so many bytes, before the first one comes.
+
+        Raises:
+            Refused: it has too little.
+        """
+        free = shutil.disk_usage(self.folder).free
+        if free < size + SPARE_BYTES:
+            raise Refused(
+                f"{self.folder} has {free >> 20} MiB free, and the backup needs "
+                f"{(size + SPARE_BYTES) >> 20} MiB there: nothing was copied",
+                hint=self._hint(),
+            )
+
+    def require_spare(self) -> None:
+        """Require what is left free for others, while bytes come.
+
+        Raises:
+            Refused: something else fills the disk.
+        """
+        free = shutil.disk_usage(self.folder).free
+        if free < LEAST_FREE_BYTES:
+            raise Refused(
+                f"{self.folder} has {free >> 20} MiB free, expected {LEAST_FREE_BYTES >> 20} MiB "
+                "at least: something else fills it while the backup comes; what came is removed",
+                hint=self._hint(),
+            )
+
+    def _hint(self) -> str:
+        return f"see what fills it: df -h {shlex.quote(str(self.folder))}; or {self.otherwise}"
 
 
 @contextmanager
@@ -85,8 +132,9 @@ def at_hand(text: str, access: Callable[[], Access], tell: Tell) -> Iterator[Pat
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sidecar = offered(store.place, backup)
-        require_room(above, sidecar.size, "name another folder: TMPDIR=/DIR appliance ...")
-        bring(store.place, sidecar, FolderPlace(folder), tell)
+        room = Room(above, "name another folder: TMPDIR=/DIR appliance ...")
+        room.require(sidecar.size)
+        bring(store.place, sidecar, FolderPlace(folder), tell, room)
         yield folder / (backup + SUFFIX)
     finally:
         _remove(folder)
@@ -111,7 +159,9 @@ def offered(source: Place, backup: str) -> Sidecar:
     return sidecar
 
 
-def bring(source: Source, sidecar: Sidecar, target: Place, tell: Tell) -> None:
+def bring(
+    source: Source, sidecar: Sidecar, target: Place, tell: Tell, room: Room | None = None
+) -> None:
     """Copy a backup; it gets its name in the target once it is whole, and the file beside it then.
 
     Args:
@@ -119,13 +169,14 @@ def bring(source: Source, sidecar: Sidecar, target: Place, tell: Tell) -> None:
         sidecar: what the source says of it.
         target: where it goes.
         tell: told how far it is.
+        room: the disk that it goes to; None: that of another machine.
 
     Raises:
-        Refused: the target has a file of that name.
+        Refused: the target has a file of that name, or something else fills its disk.
         NotHealthy: what came is not what was written.
         NodeUnreachable, CommandFailed: the source does not answer, or the target took nothing.
     """
-    bring_file(source, sidecar, target, tell)
+    bring_file(source, sidecar, target, tell, room)
     bring_beside(sidecar, target)
 
 
@@ -139,7 +190,9 @@ def bring_beside(sidecar: Sidecar, target: Place) -> None:
         sink.write(sidecar_text(sidecar).encode())
 
 
-def bring_file(source: Source, sidecar: Sidecar, target: Place, tell: Tell) -> None:
+def bring_file(
+    source: Source, sidecar: Sidecar, target: Place, tell: Tell, room: Room | None = None
+) -> None:
     """Copy a backup without what lies beside it: no command takes it for one yet.
 
     Raises:
@@ -151,6 +204,8 @@ def bring_file(source: Source, sidecar: Sidecar, target: Place, tell: Tell) -> N
         for piece in pieces(source, name, sidecar.size, tell):
             digest.update(piece)
             sink.write(piece)
+            if room is not None:
+                room.require_spare()
         if digest.hexdigest() != sidecar.sha256:
             raise NotHealthy(
                 f"{source.told}/{name}: what came has another sha256 than was written: it is "
@@ -263,26 +318,6 @@ def _broken(source: Source, name: str, at: int, size: int, error: Exception) -> 
         f"{_words(error)}",
         hint="see the line to the server and its log; then run the same command again",
     )
-
-
-def require_room(folder: Path, size: int, otherwise: str) -> None:
-    """Require room for a backup in a folder of this machine.
-
-    Args:
-        folder: where it goes.
-        size: in bytes.
-        otherwise: what to do where there is none to be had.
-
-    Raises:
-        Refused: its disk has too little.
-    """
-    free = shutil.disk_usage(folder).free
-    if free < size + SPARE_BYTES:
-        raise Refused(
-            f"{folder} has {free >> 20} MiB free, and the backup needs "
-            f"{(size + SPARE_BYTES) >> 20} MiB there: nothing was copied",
-            hint=f"see what fills it: df -h {shlex.quote(str(folder))}; or {otherwise}",
-        )
 
 
 def _remove_left(above: Path) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from appliance.adapters.backup.fetching import Tell, bring_beside, bring_file, require_room
+from appliance.adapters.backup.fetching import Room, Tell, bring_beside, bring_file
 from appliance.adapters.backup.on_nodes import NodeFolder, OnNode
 from appliance.adapters.backup.places import FolderPlace
 from appliance.adapters.backup.reader import read_beside, require_content
@@ -138,9 +138,11 @@ def _copied(sidecar: Sidecar, source: NodeFolder, target: Place, tell: Tell) -> 
 
 
 def _copy(sidecar: Sidecar, source: NodeFolder, target: Place, tell: Tell) -> None:
+    room = None
     if isinstance(target, FolderPlace):
-        require_room(target.folder, sidecar.size, "name another place: --to PLACE")
-    bring_file(source, sidecar, target, tell)
+        room = Room(target.folder, "name another place: --to PLACE")
+        room.require(sidecar.size)
+    bring_file(source, sidecar, target, tell, room)
     name = sidecar.about.id + SUFFIX
     try:
         # What the place holds is read once more before it counts: decision 240.

@@ -212,6 +212,26 @@ def test_without_room_nothing_is_copied(
     assert list(above.iterdir()) == []
 
 
+def test_a_disk_that_others_fill_while_it_comes_keeps_its_last_bytes(
+    server: SftpServer,
+    access: Access,
+    identity: Path,
+    above: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del identity
+    monkeypatch.setattr(fetching, "LEAST_FREE_BYTES", 1 << 60)
+    told: list[str] = []
+    with (
+        pytest.raises(Refused, match="fills it while the backup comes") as raised,
+        at_hand(server.target(f"backups/{FILE}"), lambda: access, told.append),
+    ):
+        raise AssertionError("the disk was filled")
+    assert "TMPDIR=" in (raised.value.hint or "")
+    assert told, "there was room when it began"
+    assert list(above.iterdir()) == []
+
+
 @pytest.mark.parametrize("when", ["while it comes", "while it is used"])
 def test_an_interrupted_command_leaves_nothing(
     when: str, server: SftpServer, access: Access, identity: Path, above: Path
