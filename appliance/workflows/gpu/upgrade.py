@@ -24,7 +24,6 @@ from appliance.model.components.gpu.in_turn import node_by_node
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
-from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
 from appliance.model.upgrade.gpu.observed import REASON, gpu_situation
@@ -35,7 +34,6 @@ from appliance.model.upgrade.points.gate import stopping
 from appliance.workflows.cluster.foresight import agreed_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
-from appliance.workflows.cluster.upgrading.look import API_SECONDS
 from appliance.workflows.cluster.upgrading.nodes import Batches
 from appliance.workflows.gpu.look import (
     NODE,
@@ -49,7 +47,7 @@ from appliance.workflows.gpu.look import (
 )
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
-from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.patience import Patience, api_silence, observe_until
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import refuse
 
@@ -181,7 +179,7 @@ class _Run:
             except ApplianceError as error:
                 error.details = (*error.details, *_not_begun(plan.steps[number + 1 :]))
                 raise
-        self._look_patiently()
+        self._wait_for_api()
         left = unfinished(self._desired, self._observed, self._target)
         if left:
             raise StepNotVerified(f"every step ran, but {left[0]}", hint=AGAIN, details=left[1:])
@@ -203,7 +201,7 @@ class _Run:
         Raises:
             StepNotVerified: one is of an older template still; the same command renews it.
         """
-        self._look_patiently()
+        self._wait_for_api()
         left = node_points(self._desired, self._observed, self._target)
         if left:
             raise StepNotVerified(left[0], hint=AGAIN, details=left[1:])
@@ -239,21 +237,16 @@ class _Run:
         play = Play(self._request.run.id, GPU_UPGRADE.name, limit, inventory)
         session.playbooks.play(play, on_task)
 
-    def _look(self) -> None:
+    def _look(self) -> Observed:
         """Read every node and the API again; one that is away has no facts."""
         seen = self._session.nodes.look(self._desired.site.nodes)
         cluster = self._session.cluster.read(seen.node_facts)
         self._observed = Observed(seen.node_facts, cluster, seen.faults)
+        return self._observed
 
-    def _look_patiently(self) -> None:
+    def _wait_for_api(self) -> None:
         """The same, once an API server answers, or its time is up."""
-        patience = Patience(self._session.clock, API_SECONDS)
-        while True:
-            self._look()
-            if isinstance(self._observed.cluster, Cluster) or patience.is_over():
-                return
-            self._session.observer.note("no API server answers; waiting for it")
-            self._session.clock.sleep(POLL_SECONDS)
+        observe_until(self._look, api_silence, self._session)
 
     def _verify(self, shown: str, step: GpuStep) -> None:
         """Look until the step's outcome is observed.

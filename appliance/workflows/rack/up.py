@@ -31,7 +31,7 @@ from appliance.workflows.node.return_ import ReturnRequest, node_return
 from appliance.workflows.rack.power_on import NodePower, look_at_power, switch_on, wait_for
 from appliance.workflows.rack.sound import unsound
 from appliance.workflows.session.confirmation import require_confirmed
-from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.patience import Patience, api_silence, observe_until
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import observe
 
@@ -215,10 +215,7 @@ class _Run:
             silent = f"etcd has no quorum: {len(healthy)} of {len(members)} members are healthy"
         else:
             return silent
-        cluster = self._session.cluster.read(self._facts)
-        if isinstance(cluster, Cluster):
-            return ""
-        return f"the Kubernetes API does not answer: {getattr(cluster, 'reason', 'no cluster')}"
+        return api_silence(Observed(self._facts, self._session.cluster.read(self._facts)))
 
     def _read_patiently(self) -> Cluster:
         """The cluster, once its API answers: who does not see it knows of no node that is out.
@@ -226,19 +223,16 @@ class _Run:
         Raises:
             StepNotVerified: it did not answer in time.
         """
-        patience = Patience(self._session.clock, READY_SECONDS)
-        while True:
-            observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
-            if isinstance(observed.cluster, Cluster):
-                return observed.cluster
-            words = getattr(observed.cluster, "reason", "no cluster")
-            if patience.is_over():
-                raise StepNotVerified(
-                    f"the Kubernetes API does not answer: {words}",
-                    hint=f"see: appliance status; repair it, then {AGAIN}",
-                )
-            self._session.observer.note(f"the Kubernetes API does not answer: {words}")
-            self._session.clock.sleep(POLL_SECONDS)
+        observed = observe_until(self._look, api_silence, self._session, READY_SECONDS)
+        if isinstance(observed.cluster, Cluster):
+            return observed.cluster
+        raise StepNotVerified(
+            api_silence(observed), hint=f"see: appliance status; repair it, then {AGAIN}"
+        )
+
+    def _look(self) -> Observed:
+        observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
+        return observed
 
     def _bring_back(self) -> tuple[str, ...]:
         """Return what rack down took out; the sentences of what others keep out of service."""
@@ -314,7 +308,7 @@ class _Run:
     def _open_points(self, step: str, names: Sequence[str]) -> tuple[str, ...]:
         patience = Patience(self._session.clock, READY_SECONDS)
         while True:
-            observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
+            observed = self._look()
             kept = away(observed.cluster)
             asked = frozenset(name for name in names if name not in kept)
             points = self._judged(observed, asked)
@@ -325,8 +319,8 @@ class _Run:
 
     def _judged(self, observed: Observed, names: frozenset[str]) -> tuple[str, ...]:
         """The unmet post-conditions of members in service; the bundle is not asked for."""
-        if not isinstance(observed.cluster, Cluster):
-            return (f"the Kubernetes API does not answer: {observed.cluster}",)
+        if silence := api_silence(observed):
+            return (silence,)
         desired = replace(self._desired, manifest=None)
         return tuple(
             sentence

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
+    from appliance.model.state.observed import Observed
     from appliance.workflows.session.ports import Clock
+    from appliance.workflows.session.session import Session
+
+# What the API may be away while a control-plane node restarts.
+API_SECONDS: Final = 90.0
+POLL_SECONDS: Final = 5.0
 
 
 class Patience:
@@ -33,3 +42,35 @@ class Patience:
             return True
         self.is_last = self._clock.monotonic() >= self._end
         return False
+
+
+def observe_until(
+    look: Callable[[], Observed],
+    lacks: Callable[[Observed], str],
+    session: Session,
+    seconds: float = API_SECONDS,
+) -> Observed:
+    """Look until nothing is lacking, or the time is up; return the last look, which may lack it.
+
+    Args:
+        look: looks at nodes, and at the API.
+        lacks: says what a look lacks, e.g. :func:`api_silence`; empty: nothing.
+        session: whose clock counts, and whose observer is told what is waited for.
+        seconds: how long; none at all means that the first look is the last.
+    """
+    patience = Patience(session.clock, seconds)
+    while True:
+        observed = look()
+        lacking = lacks(observed)
+        if not lacking or patience.is_over():
+            return observed
+        session.observer.note(f"{lacking}; waiting for it")
+        session.clock.sleep(POLL_SECONDS)
+
+
+def api_silence(observed: Observed) -> str:
+    """Why there is no answer of the Kubernetes API, in words; empty where it answered."""
+    if isinstance(observed.cluster, Cluster):
+        return ""
+    reason = getattr(observed.cluster, "reason", "no cluster")
+    return f"the Kubernetes API does not answer: {reason}"

@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import StepNotVerified
-from appliance.model.state.cluster.cluster import Cluster, ClusterState
+from appliance.model.state.cluster.cluster import Cluster, ClusterState, NoCluster, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.workflows.session.patience import Patience
+from appliance.model.state.observed import Observed
+from appliance.workflows.session.patience import API_SECONDS, Patience, api_silence, observe_until
 from tests import samples
-from tests.fakes import FakeClock, FakeRack
+from tests.fakes import FakeClock, FakeObserver, FakeRack
+from tests.sessions import fake_session
 from tests.unit.install.test_install import Bench
 
 
@@ -81,3 +83,42 @@ def test_what_never_comes_still_ends_the_wait() -> None:
     with pytest.raises(StepNotVerified):
         bench.install()
     assert 20 <= bench.clock.monotonic() - began < 25
+
+
+@pytest.mark.parametrize(("away", "looks"), [(0, 1), (2, 3), (1000, 20)])
+def test_an_api_that_is_away_is_waited_for_and_said(away: int, looks: int) -> None:
+    rack, clock, observer = (
+        FakeRack(samples.desired(samples.site(1, 2))),
+        FakeClock(),
+        FakeObserver(),
+    )
+    began, seen = clock.now(), list[Observed]()
+
+    def look() -> Observed:
+        gone = len(seen) < away
+        cluster = Unreachable("cp1: refused") if gone else samples.cluster(rack.desired)
+        seen.append(Observed({}, cluster))
+        return seen[-1]
+
+    session = fake_session(rack, clock=clock, observer=observer)
+    assert observe_until(look, api_silence, session) is seen[-1]
+    assert len(seen) == looks
+    assert isinstance(seen[-1].cluster, Cluster) is (away < looks)
+    words = "the Kubernetes API does not answer: cp1: refused; waiting for it"
+    assert observer.said == [("note", words)] * (looks - 1)
+    # The last look begins after the end of the time.
+    assert (clock.now() - began >= API_SECONDS) is (away == 1000)
+
+
+def test_without_time_to_wait_the_first_look_is_the_last() -> None:
+    rack, clock, observer = (
+        FakeRack(samples.desired(samples.site(1, 2))),
+        FakeClock(),
+        FakeObserver(),
+    )
+    seen = Observed({}, NoCluster())
+    session = fake_session(rack, clock=clock, observer=observer)
+    began = clock.now()
+    assert observe_until(lambda: seen, api_silence, session, 0) is seen
+    assert (clock.now(), observer.said) == (began, [])
+    assert api_silence(seen) == "the Kubernetes API does not answer: no cluster"

@@ -67,6 +67,25 @@ def test_an_api_that_stays_away_is_no_success() -> None:
     assert bench.up().returned == ("cp1", "w2", "w1")
 
 
+def test_an_api_that_goes_away_after_the_last_return_is_said_in_words() -> None:
+    bench = Bench(masters=1)
+    bench.down()
+    read, clear, back = bench.world.read, bench.world.clear, list[str]()
+
+    def cleared(node: str, **more: Any) -> None:
+        clear(node, **more)
+        back.append(node)
+
+    def answer(node_facts: Mapping[str, NodeFacts]) -> ClusterState:
+        return read(node_facts) if len(back) < 3 else Unreachable("cp1: refused")
+
+    bench.world.clear = cleared  # type: ignore[method-assign]
+    bench.world.read = answer  # type: ignore[method-assign]
+    with pytest.raises(StepNotVerified) as stopped:
+        bench.up()
+    assert stopped.value.message == "the Kubernetes API does not answer: cp1: refused"
+
+
 def test_no_error_of_a_rack_that_goes_down_says_that_nothing_was_changed() -> None:
     for moment in count():
         bench = Bench(masters=1)

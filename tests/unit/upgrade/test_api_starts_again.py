@@ -20,7 +20,7 @@ from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.losses import Documents
-from appliance.workflows.cluster.upgrading.look import API_SECONDS
+from appliance.workflows.session.patience import API_SECONDS
 from tests.unit.upgrade.rack import TAG, Bench
 from tests.unit.upgrade.test_upgrade_workflow import judged
 

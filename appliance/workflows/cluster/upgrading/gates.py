@@ -30,8 +30,8 @@ from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import out_of_service, to_judge
-from appliance.workflows.cluster.upgrading.look import API_SECONDS, POLL_SECONDS
-from appliance.workflows.session.patience import Patience
+from appliance.workflows.cluster.upgrading.look import POLL_SECONDS
+from appliance.workflows.session.patience import API_SECONDS, Patience
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:

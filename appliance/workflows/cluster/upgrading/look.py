@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable
-from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Silence
@@ -18,7 +17,7 @@ from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import foresee, out_of_service
-from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.patience import api_silence, observe_until
 from appliance.workflows.session.survey import look_patiently, require_evidence
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from appliance.workflows.cluster.upgrading.supply import Supply
     from appliance.workflows.session.session import Session
 
-# What the API may be away while a control-plane node restarts.
-API_SECONDS: Final = 90.0
 POLL_SECONDS: Final = 10.0
 
 
@@ -141,42 +138,40 @@ def observe_patiently(nodes: Sequence[Node], session: Session, what: str) -> Obs
     Raises:
         NodeUnreachable: no API server answers, or a node told too little of itself.
     """
-    patience = Patience(session.clock, API_SECONDS)
-    while True:
-        look = look_patiently(session.nodes, nodes)
-        cluster = session.cluster.read(look.node_facts)
-        if isinstance(cluster, Cluster):
-            missing = _missing_parts(nodes, Observed(look.node_facts, cluster, look.faults))
-            if not missing or patience.is_over():
-                require_evidence(look.node_facts)
-                return Observed(look.node_facts, cluster, look.faults)
-            session.observer.note(f"{missing[0]}; waiting for it")
-        elif patience.is_over():
-            raise NodeUnreachable(
-                f"no Kubernetes API server answers: {what}",
-                hint="see what is wrong: appliance status",
-            )
-        else:
-            session.observer.note("no API server answers; waiting for it")
-        session.clock.sleep(POLL_SECONDS)
+
+    def look() -> Observed:
+        found = look_patiently(session.nodes, nodes)
+        return Observed(found.node_facts, session.cluster.read(found.node_facts), found.faults)
+
+    def lacks(observed: Observed) -> str:
+        return api_silence(observed) or _missing_part(nodes, observed)
+
+    observed = observe_until(look, lacks, session)
+    if api_silence(observed):
+        raise NodeUnreachable(
+            f"no Kubernetes API server answers: {what}", hint="see what is wrong: appliance status"
+        )
+    require_evidence(observed.node_facts)
+    return observed
 
 
-def _missing_parts(nodes: Sequence[Node], observed: Observed) -> list[str]:
-    """Parts of the control plane without a pod, where an upgrade is under way.
+def _missing_part(nodes: Sequence[Node], observed: Observed) -> str:
+    """A part of the control plane without a pod, where an upgrade is under way; empty: none.
 
     A kubelet that has just started tells of the pods of its manifests after a while.
     """
     mark = mark_of(observed.cluster)
     if mark is None or mark.over:
-        return []
+        return ""
     found = (node_versions(node, observed) for node in nodes)
-    return [
+    missing = (
         f"{one.name}: {part} is absent"
         for one in found
         if one is not None and one.control_plane
         for part, text in one.parts.items()
         if not text
-    ]
+    )
+    return next(missing, "")
 
 
 def situation(
