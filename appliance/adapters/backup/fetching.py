@@ -9,21 +9,18 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shlex
-import shutil
 import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from appliance.adapters.backup.places import FolderPlace, Place
+from appliance.adapters.backup.places import FolderPlace, Place, Room
 from appliance.adapters.backup.reader import read_beside
 from appliance.adapters.backup.targets import Access, backup_at, is_remote
-from appliance.errors import ApplianceError, NodeUnreachable, NotHealthy, Refused
+from appliance.errors import ApplianceError, NodeUnreachable, NotHealthy
 from appliance.model.backup.names import PARTIAL_SUFFIX, SIDECAR_SUFFIX, SUFFIX, is_backup_id
 from appliance.model.backup.record import Sidecar, sidecar_text
 
@@ -33,11 +30,10 @@ PIECE: Final = 1 << 18
 # Before each of so many attempts in a row that brought nothing.
 PAUSES: Final = (1.0, 5.0, 15.0, 30.0)
 MOST_BREAKS: Final = 50
+# What has to come in the time that a place may be silent for: slower is as good as silent.
+LEAST_BYTES: Final = 1 << 20
+SILENT_SECONDS: Final = 60.0
 TELL_SECONDS: Final = 20.0
-# Left free on the disk of this machine, by what a backup says it needs.
-SPARE_BYTES: Final = 64 << 20
-# Left free whatever else fills that disk while a backup comes.
-LEAST_FREE_BYTES: Final = 32 << 20
 PREFIX: Final = "appliance-backup-"
 _ANOTHER: Final = "use another backup; list them: appliance cluster backup list"
 
@@ -55,50 +51,6 @@ class Source(Protocol):
         Raises:
             OSError: it cannot be read.
         """
-
-
-@dataclass(frozen=True)
-class Room:
-    """The disk of this machine that a backup goes to.
-
-    Attributes:
-        folder: a folder on it.
-        otherwise: what to do where it has too little.
-    """
-
-    folder: Path
-    otherwise: str
-
-    def require(self, size: int) -> None:
-        """Require room for so many bytes, before the first one comes.
-
-        Raises:
-            Refused: it has too little.
-        """
-        free = shutil.disk_usage(self.folder).free
-        if free < size + SPARE_BYTES:
-            raise Refused(
-                f"{self.folder} has {free >> 20} MiB free, and the backup needs "
-                f"{(size + SPARE_BYTES) >> 20} MiB there: nothing was copied",
-                hint=self._hint(),
-            )
-
-    def require_spare(self) -> None:
-        """Require what is left free for others, while bytes come.
-
-        Raises:
-            Refused: something else fills the disk.
-        """
-        free = shutil.disk_usage(self.folder).free
-        if free < LEAST_FREE_BYTES:
-            raise Refused(
-                f"{self.folder} has {free >> 20} MiB free, expected {LEAST_FREE_BYTES >> 20} MiB "
-                "at least: something else fills it while the backup comes; what came is removed",
-                hint=self._hint(),
-            )
-
-    def _hint(self) -> str:
-        return f"see what fills it: df -h {shlex.quote(str(self.folder))}; or {self.otherwise}"
 
 
 @contextmanager
@@ -214,8 +166,25 @@ def bring_file(
             )
 
 
-def pieces(source: Source, name: str, size: int, tell: Tell) -> Iterator[bytes]:
-    """So many bytes of a file; where the connection breaks, from there on again.
+class _TooSlow(TimeoutError):
+    """Bytes come, and too few of them."""
+
+
+def pieces(
+    source: Source,
+    name: str,
+    size: int,
+    tell: Tell,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[bytes]:
+    """So many bytes of a file; where the connection breaks or drips, from there on again.
+
+    Args:
+        source: where it is.
+        name: of the file.
+        size: in bytes.
+        tell: told how far it is.
+        clock: seconds that never go back.
 
     Raises:
         NotHealthy: it has fewer or more bytes, or cannot be read.
@@ -225,7 +194,7 @@ def pieces(source: Source, name: str, size: int, tell: Tell) -> Iterator[bytes]:
     while True:
         before = at
         try:
-            for piece in _from(source, name, size, at):
+            for piece in _from(source, name, size, at, clock):
                 at += len(piece)
                 yield piece
                 told.so_far(at)
@@ -239,13 +208,51 @@ def pieces(source: Source, name: str, size: int, tell: Tell) -> Iterator[bytes]:
         raise _other(source, name, size, "fewer")
 
 
-def _from(source: Source, name: str, size: int, at: int) -> Iterator[bytes]:
+def _from(
+    source: Source, name: str, size: int, at: int, clock: Callable[[], float]
+) -> Iterator[bytes]:
+    pace, start = _Pace(), at
     with source.open(name, at) as stream:
-        while piece := stream.read(min(PIECE, size - at + 1)):
+        while True:
+            began = clock()
+            piece = stream.read(min(PIECE, size - at + 1))
+            # Until it begins to give, a busy place has the time that any answer has.
+            if at > start:
+                pace.moved(len(piece), clock() - began)
+            if not piece:
+                return
             at += len(piece)
             if at > size:
                 raise _other(source, name, size, "more")
             yield piece
+            if at < size:
+                pace.require()
+
+
+class _Pace:
+    """How fast one connection gives a file; what this machine does with it does not count."""
+
+    def __init__(self) -> None:
+        self._bytes, self._seconds = 0, 0.0
+
+    def moved(self, size: int, seconds: float) -> None:
+        """So many bytes came, and were waited for so long."""
+        self._bytes, self._seconds = self._bytes + size, self._seconds + seconds
+
+    def require(self) -> None:
+        """Require that enough came, each time that there was time for it.
+
+        Raises:
+            _TooSlow: less came.
+        """
+        if self._seconds < SILENT_SECONDS:
+            return
+        if self._bytes < LEAST_BYTES * self._seconds / SILENT_SECONDS:
+            raise _TooSlow(
+                f"{self._bytes} bytes came in {self._seconds:.0f} s, expected "
+                f"{LEAST_BYTES >> 20} MiB in {SILENT_SECONDS:.0f} s at least"
+            )
+        self._bytes, self._seconds = 0, 0.0
 
 
 class _Breaks:
@@ -264,7 +271,9 @@ class _Breaks:
         """
         if not _is_break(error):
             raise _unreadable(self._source, self._name, error) from error
-        self._all, self._idle = self._all + 1, 0 if at > before else self._idle + 1
+        # What a slow one brings must not let it go on for ever.
+        least = LEAST_BYTES if isinstance(error, _TooSlow) else 1
+        self._all, self._idle = self._all + 1, 0 if at - before >= least else self._idle + 1
         if self._idle > len(PAUSES) or self._all > MOST_BREAKS:
             raise _broken(self._source, self._name, at, self._size, error) from error
         return PAUSES[max(self._idle, 1) - 1]
@@ -313,10 +322,14 @@ def _other(source: Source, name: str, size: int, which: str) -> NotHealthy:
 
 
 def _broken(source: Source, name: str, at: int, size: int, error: Exception) -> NodeUnreachable:
+    is_slow = isinstance(error, _TooSlow)
+    what = "it is too slow" if is_slow else "it broke off again and again"
+    beside = name.removesuffix(SUFFIX) + SIDECAR_SUFFIX
+    otherwise = f"; or copy it and {beside} to this machine by hand, and name that copy"
     return NodeUnreachable(
-        f"{source.told}/{name}: it broke off again and again, {at} of {size} bytes came: "
-        f"{_words(error)}",
-        hint="see the line to the server and its log; then run the same command again",
+        f"{source.told}/{name}: {what}, {at} of {size} bytes came: {_words(error)}",
+        hint="see the line to the server and its log; then run the same command again"
+        + (otherwise if is_slow else ""),
     )
 
 

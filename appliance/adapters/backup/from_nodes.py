@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from appliance.adapters.backup.fetching import Room, Tell, bring_beside, bring_file
+from appliance.adapters.backup.fetching import Tell, bring_beside, bring_file
 from appliance.adapters.backup.on_nodes import NodeFolder, OnNode
-from appliance.adapters.backup.places import FolderPlace
+from appliance.adapters.backup.places import FolderPlace, Room
 from appliance.adapters.backup.reader import read_beside, require_content
 from appliance.errors import ApplianceError, NotHealthy, Refused
 from appliance.model.backup.holdings import Held, unfit

@@ -9,9 +9,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shlex
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -22,6 +25,10 @@ from appliance.errors import CommandFailed, Refused
 from appliance.model.backup.names import PARTIAL_SUFFIX
 
 _MOST_ENTRIES: Final = 100_000
+# Left free on the disk of this machine, by what a backup says it needs.
+SPARE_BYTES: Final = 64 << 20
+# Left free whatever else fills that disk while a backup comes.
+LEAST_FREE_BYTES: Final = 32 << 20
 
 
 class Place(Protocol):
@@ -224,3 +231,47 @@ def _is_being_written(path: Path) -> bool:
         finally:
             os.close(handle)
     return False
+
+
+@dataclass(frozen=True)
+class Room:
+    """The disk of this machine that a backup goes to.
+
+    Attributes:
+        folder: a folder on it.
+        otherwise: what to do where it has too little.
+    """
+
+    folder: Path
+    otherwise: str
+
+    def require(self, size: int) -> None:
+        """Require room for so many bytes, before the first one comes.
+
+        Raises:
+            Refused: it has too little.
+        """
+        free = shutil.disk_usage(self.folder).free
+        if free < size + SPARE_BYTES:
+            raise Refused(
+                f"{self.folder} has {free >> 20} MiB free, and the backup needs "
+                f"{(size + SPARE_BYTES) >> 20} MiB there: nothing was copied",
+                hint=self._hint(),
+            )
+
+    def require_spare(self) -> None:
+        """Require what is left free for others, while bytes come.
+
+        Raises:
+            Refused: something else fills the disk.
+        """
+        free = shutil.disk_usage(self.folder).free
+        if free < LEAST_FREE_BYTES:
+            raise Refused(
+                f"{self.folder} has {free >> 20} MiB free, expected {LEAST_FREE_BYTES >> 20} MiB "
+                "at least: something else fills it while the backup comes; what came is removed",
+                hint=self._hint(),
+            )
+
+    def _hint(self) -> str:
+        return f"see what fills it: df -h {shlex.quote(str(self.folder))}; or {self.otherwise}"

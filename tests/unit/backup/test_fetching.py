@@ -13,7 +13,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from appliance.adapters.backup import fetching
+from appliance.adapters.backup import fetching, places
 from appliance.adapters.backup.fetching import at_hand, bring, offered
 from appliance.adapters.backup.opened import BackupFile
 from appliance.adapters.backup.places import FolderPlace
@@ -202,7 +202,7 @@ def test_without_room_nothing_is_copied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del identity
-    monkeypatch.setattr(fetching, "SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr(places, "SPARE_BYTES", 1 << 60)
     with (
         pytest.raises(Refused, match="MiB free, and the backup needs") as raised,
         at_hand(server.target(f"backups/{FILE}"), lambda: access, lambda _: None),
@@ -220,7 +220,7 @@ def test_a_disk_that_others_fill_while_it_comes_keeps_its_last_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del identity
-    monkeypatch.setattr(fetching, "LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(places, "LEAST_FREE_BYTES", 1 << 60)
     told: list[str] = []
     with (
         pytest.raises(Refused, match="fills it while the backup comes") as raised,

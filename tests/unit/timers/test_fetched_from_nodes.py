@@ -12,7 +12,7 @@ from typing import IO, Any
 import paramiko
 import pytest
 
-from appliance.adapters.backup import fetching
+from appliance.adapters.backup import fetching, places
 from appliance.adapters.backup.fetching import Tell
 from appliance.adapters.backup.from_nodes import Fetched, chosen, fetch
 from appliance.adapters.backup.on_nodes import NodeFolder, on_nodes
@@ -278,7 +278,7 @@ def test_one_that_fails_leaves_the_others(
 ) -> None:
     (place.folder / (OLD + SUFFIX)).write_bytes(b"of somebody")
     assert [one.outcome for one in brought(nodes, place, 2)] == ["failed", "fetched"]
-    monkeypatch.setattr(fetching, "SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr(places, "SPARE_BYTES", 1 << 60)
     for name in (SUFFIX, SIDECAR_SUFFIX):
         (place.folder / (NEW + name)).unlink()
     (done,) = brought(nodes, place)
