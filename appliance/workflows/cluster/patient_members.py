@@ -1,6 +1,7 @@
 """Node objects, written again for a while where no API server answers.
 
-During an upgrade the API server restarts, so one request without an answer is no fault.
+While a control-plane node starts or is upgraded, its API server restarts: one request without an
+answer is no fault.
 """
 
 from __future__ import annotations

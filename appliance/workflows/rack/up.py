@@ -26,6 +26,8 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import away
 from appliance.model.state.observed import Observed
 from appliance.workflows.cluster.one_run import OneRun
+from appliance.workflows.cluster.patient_drain import PatientDrain
+from appliance.workflows.cluster.patient_members import PatientMembers
 from appliance.workflows.node.power import Unlocked
 from appliance.workflows.node.return_ import ReturnRequest, node_return
 from appliance.workflows.rack.power_on import NodePower, look_at_power, switch_on, wait_for
@@ -96,7 +98,12 @@ def rack_up(
         ClusterError: the API refused; the same command goes on.
     """
     if not request.dry_run:
-        session = replace(session, journal=OneRun(session.journal))
+        session = replace(
+            session,
+            drain=PatientDrain(session.drain, session.clock),
+            members=PatientMembers(session.members, session.clock),
+            journal=OneRun(session.journal),
+        )
     site, mark = request.site, session.rack_record.read()
     machines = mark.machines if mark else {}
     seen = {node.name: look_at_power(node, session, machines) for node in site.nodes}
@@ -265,6 +272,8 @@ class _Run:
             raise
         except ApplianceError as error:
             self._missing[name] = error.message
+            # Where the API is away for long, no other node could return either.
+            self._read_patiently()
         else:
             self._returned.append(name)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ApplianceError, NodeUnreachable, StepNotVerified
+from appliance.errors import ApplianceError, ClusterSilent, NodeUnreachable, StepNotVerified
 from appliance.model.state.cluster.cluster import ClusterState, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
 from tests.unit.rack.bench import Bench
@@ -65,6 +65,72 @@ def test_an_api_that_stays_away_is_no_success() -> None:
     assert bench.record.text is not None
     bench.world.read = read  # type: ignore[method-assign]
     assert bench.up().returned == ("cp1", "w2", "w1")
+
+
+REQUESTS = ("view", "mark", "clear", "annotate")
+
+
+def silent(
+    bench: Bench, request: str, number: int, seconds: float, *, lost: bool = False
+) -> list[float]:
+    """No API server answers that request of this number, nor one after it, for so long; when.
+
+    Args:
+        lost: only the answer is lost: the first request took effect.
+    """
+    ask, asked, since = getattr(bench.world, request), [0], list[float]()
+
+    def once(*words: Any, **more: Any) -> Any:
+        asked[0] += 1
+        if asked[0] == number:
+            since.append(bench.clock.monotonic())
+            if lost:
+                ask(*words, **more)
+                raise ClusterSilent("the API stopped answering: ReadTimeoutError")
+        if since and bench.clock.monotonic() < since[0] + seconds:
+            raise NodeUnreachable("no API server answers")
+        return ask(*words, **more)
+
+    setattr(bench.world, request, once)
+    return since
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_short_silence_of_the_api_keeps_no_node_out(request_: str, lost: bool) -> None:
+    for number in count(1):
+        bench = Bench(masters=1)
+        bench.down()
+        since = silent(bench, request_, number, 60, lost=lost)
+        assert bench.up().returned == ("cp1", "w2", "w1")
+        assert (bench.cordoned, bench.marks, bench.announced) == ([], {}, [])
+        assert bench.record.text is None
+        if not since:
+            break
+    assert number > (1 if request_ == "annotate" else 3)
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_long_silence_of_the_api_ends_in_its_name_and_a_second_run_heals(request_: str) -> None:
+    bench = Bench(masters=1)
+    bench.down()
+    began, ask = bench.clock.monotonic(), getattr(bench.world, request_)
+    read = bench.world.read
+    since = silent(bench, request_, 1, 1e9)
+
+    def answer(node_facts: Mapping[str, NodeFacts]) -> ClusterState:
+        return Unreachable("cp1: refused") if since else read(node_facts)
+
+    bench.world.read = answer  # type: ignore[method-assign]
+    with pytest.raises(ApplianceError, match=r"the Kubernetes API does not answer|no API server"):
+        bench.up()
+    # It is asked for 90 s, and looked at for 600 s: not for that long for each node.
+    assert bench.clock.monotonic() - began < 900
+    setattr(bench.world, request_, ask)
+    bench.world.read = read  # type: ignore[method-assign]
+    bench.up()
+    assert (bench.cordoned, bench.marks, bench.announced) == ([], {}, [])
+    assert bench.record.text is None
 
 
 def test_an_api_that_goes_away_after_the_last_return_is_said_in_words() -> None:
