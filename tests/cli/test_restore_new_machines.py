@@ -99,6 +99,16 @@ def test_where_there_is_no_site_no_hint_lists_its_backups(
     assert not (tmp_path / "new").exists()
 
 
+def test_nor_does_that_of_a_file_with_another_name(tmp_path: Path, capsys: Capture) -> None:
+    made(tmp_path)
+    (tmp_path / f"{samples.NAME}.backup").rename(tmp_path / "notes.backup")
+    typed = [word.replace(samples.NAME, "notes") for word in words(tmp_path)]
+    assert run(typed) == 3
+    said = capsys.readouterr().err
+    assert "hint: use another backup file of this site" in said
+    assert "backup list" not in said
+
+
 @pytest.mark.parametrize(
     "more", [("--without", "cp1"), ("--survivor", "cp1")], ids=["without", "survivor"]
 )

@@ -11,6 +11,7 @@ import click
 
 from appliance.cli.app import cli
 from appliance.cli.screen.hints import COMMAND, command_path
+from appliance.model.backup.names import ANOTHER_BACKUP, ANOTHER_KEY, SEE_BACKUPS
 from tests.contract import tree
 from tests.contract.started_programs import prose_of
 
@@ -107,3 +108,15 @@ def test_a_wrong_command_line_would_be_found() -> None:
     assert "No such option" in tried(["plan", "--no-such-option"])
     assert tried(["plan", "and", "more"]) == "takes no ['and', 'more']"
     assert tried(["node", "maintain", "??"]) == ""
+
+
+def test_what_to_do_without_a_fit_backup_is_written_once() -> None:
+    """Where no site is here yet, the command exchanges these hints by their constants."""
+    written = [
+        text
+        for path in tree.under("appliance")
+        if path.suffix == ".py"
+        for _, text in texts(path)
+        if text.startswith(("use another backup;", "see the backups:", "its recipients:"))
+    ]
+    assert sorted(written) == sorted((ANOTHER_BACKUP, SEE_BACKUPS, ANOTHER_KEY))

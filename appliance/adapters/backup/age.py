@@ -17,6 +17,7 @@ from typing import IO, Any, Final, Protocol
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.errors import ConfigError, NotHealthy, Refused
+from appliance.model.backup.names import ANOTHER_BACKUP, ANOTHER_KEY
 from appliance.model.site.recovery.backup_settings import normal_recipient
 
 _MOST_KEY_BYTES: Final = 64 << 10
@@ -167,11 +168,11 @@ def _unopened(fault: BaseException) -> NotHealthy:
     if "No matching keys" in str(fault):
         return NotHealthy(
             "this key does not open the backup",
-            hint="its recipients: appliance cluster backup list; name another: --identity KEY",
+            hint=ANOTHER_KEY,
         )
     return NotHealthy(
         f"the backup was changed, cut or damaged: {fault}",
-        hint="use another backup; list them: appliance cluster backup list",
+        hint=ANOTHER_BACKUP,
     )
 
 

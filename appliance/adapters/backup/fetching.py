@@ -21,7 +21,13 @@ from appliance.adapters.backup.places import FolderPlace, Place, Room
 from appliance.adapters.backup.reader import read_beside
 from appliance.adapters.backup.targets import Access, backup_at, is_remote
 from appliance.errors import ApplianceError, NodeUnreachable, NotHealthy
-from appliance.model.backup.names import PARTIAL_SUFFIX, SIDECAR_SUFFIX, SUFFIX, is_backup_id
+from appliance.model.backup.names import (
+    ANOTHER_BACKUP,
+    PARTIAL_SUFFIX,
+    SIDECAR_SUFFIX,
+    SUFFIX,
+    is_backup_id,
+)
 from appliance.model.backup.record import Sidecar, sidecar_text
 
 Tell = Callable[[str], None]
@@ -35,7 +41,6 @@ LEAST_BYTES: Final = 1 << 20
 SILENT_SECONDS: Final = 60.0
 TELL_SECONDS: Final = 20.0
 PREFIX: Final = "appliance-backup-"
-_ANOTHER: Final = "use another backup; list them: appliance cluster backup list"
 
 
 class Source(Protocol):
@@ -102,11 +107,11 @@ def offered(source: Place, backup: str) -> Sidecar:
     sidecar, name = read_beside(source, backup), backup + SUFFIX
     size = source.sizes().get(name)
     if size is None:
-        raise NotHealthy(f"{source.told}/{name} is not there", hint=_ANOTHER)
+        raise NotHealthy(f"{source.told}/{name} is not there", hint=ANOTHER_BACKUP)
     if size != sidecar.size:
         raise NotHealthy(
             f"{source.told}/{name} has {size} bytes, and had {sidecar.size} when it was written",
-            hint=_ANOTHER,
+            hint=ANOTHER_BACKUP,
         )
     return sidecar
 
@@ -162,7 +167,7 @@ def bring_file(
             raise NotHealthy(
                 f"{source.told}/{name}: what came has another sha256 than was written: it is "
                 "damaged there, or was changed while it was read",
-                hint=f"run the same command again; if it fails again, {_ANOTHER}",
+                hint=f"run the same command again; if it fails again, {ANOTHER_BACKUP}",
             )
 
 
@@ -304,7 +309,7 @@ def _unreadable(source: Source, name: str, error: Exception) -> Exception:
     """An error of the place as one that is not taken for one of the target."""
     if isinstance(error, ApplianceError):
         return error
-    return NotHealthy(f"{source.told}/{name} cannot be read: {_words(error)}", hint=_ANOTHER)
+    return NotHealthy(f"{source.told}/{name} cannot be read: {_words(error)}", hint=ANOTHER_BACKUP)
 
 
 def _words(error: Exception) -> str:
@@ -317,7 +322,7 @@ def _words(error: Exception) -> str:
 def _other(source: Source, name: str, size: int, which: str) -> NotHealthy:
     return NotHealthy(
         f"{source.told}/{name}: {which} bytes came than the {size} that were written",
-        hint=_ANOTHER,
+        hint=ANOTHER_BACKUP,
     )
 
 

@@ -14,7 +14,7 @@ from appliance.adapters.backup.age import read_identities
 from appliance.adapters.backup.places import FolderPlace
 from appliance.adapters.backup.reader import check_file, check_parts, read_parts
 from appliance.errors import NotHealthy, Refused
-from appliance.model.backup.names import SUFFIX, is_backup_id
+from appliance.model.backup.names import ANOTHER_BACKUP, SEE_BACKUPS, SUFFIX, is_backup_id
 
 if TYPE_CHECKING:
     from appliance.model.backup.record import Part
@@ -46,7 +46,7 @@ class BackupFile:
         if backup == file.name or not is_backup_id(backup):
             raise Refused(
                 f"{file} is no backup: its name is not SITE-YYYYMMDDTHHMMSSZ{SUFFIX}",
-                hint="see the backups: appliance cluster backup list",
+                hint=SEE_BACKUPS,
             )
         self._place = FolderPlace(file.parent)
         self._identities = read_identities(identity)
@@ -57,7 +57,7 @@ class BackupFile:
         if self.manifest.about != sidecar.about:
             raise NotHealthy(
                 f"{file}: the file beside it describes another backup than it holds",
-                hint="use another backup; list them: appliance cluster backup list",
+                hint=ANOTHER_BACKUP,
             )
 
     def read_all(self, take: Callable[[Part, IO[bytes]], None]) -> None:

@@ -18,7 +18,13 @@ from appliance.adapters.backup.age import decrypted
 from appliance.adapters.backup.places import Place
 from appliance.adapters.bundle.strict_tar import BROKEN, Damaged, members, told
 from appliance.errors import NotHealthy
-from appliance.model.backup.names import MANIFEST, SIDECAR_SUFFIX, SUFFIX, is_part_name
+from appliance.model.backup.names import (
+    ANOTHER_BACKUP,
+    MANIFEST,
+    SIDECAR_SUFFIX,
+    SUFFIX,
+    is_part_name,
+)
 from appliance.model.backup.record import (
     MOST_MANIFEST_BYTES,
     MOST_PARTS,
@@ -160,9 +166,7 @@ def _opened(source: IO[bytes], identities: Sequence[Any]) -> Iterator[IO[bytes]]
 
 
 def _bad(name: str, why: str) -> NotHealthy:
-    return NotHealthy(
-        f"{name}: {why}", hint="use another backup; list them: appliance cluster backup list"
-    )
+    return NotHealthy(f"{name}: {why}", hint=ANOTHER_BACKUP)
 
 
 def _files(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:

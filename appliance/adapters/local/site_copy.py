@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from appliance.adapters.site.files import SiteCheck, check_site, require_plain_path
 from appliance.errors import NotHealthy, Refused
+from appliance.model.backup.names import ANOTHER_BACKUP
 from appliance.model.backup.site_parts import KNOWN_HOSTS, MOST_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -186,5 +187,5 @@ def _write(backup: BackupFile, files: Mapping[str, str], folder: Path) -> None:
     except FileExistsError as error:
         raise NotHealthy(
             f"two parts of the backup would be the same file {error.filename}",
-            hint="use another backup; list them: appliance cluster backup list",
+            hint=ANOTHER_BACKUP,
         ) from error

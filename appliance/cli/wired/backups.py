@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.errors import ConfigError, NotHealthy
-from appliance.model.backup.names import COUNTS, SNAPSHOT, SUFFIX
+from appliance.model.backup.names import ANOTHER_BACKUP, COUNTS, SNAPSHOT, SUFFIX
 from appliance.model.backup.volumes.record import MOST_RECORD_BYTES, is_record, read_record
 from appliance.model.documents.strict_json import Unreadable, read_json
 
@@ -163,12 +163,12 @@ def _checked(
     if manifest.etcd is None:
         raise NotHealthy(
             f"{path}: it has no snapshot of etcd, so no cluster can be restored from it",
-            hint="use another backup; list them: appliance cluster backup list",
+            hint=ANOTHER_BACKUP,
         )
     if manifest.about != sidecar.about:
         raise NotHealthy(
             f"{path}: the file beside it describes another backup than it holds",
-            hint="use another backup; list them: appliance cluster backup list",
+            hint=ANOTHER_BACKUP,
         )
     trial = _Trial(connected, observer, manifest, name, known)
     with store.place.open(name + SUFFIX) as stream:

@@ -18,6 +18,11 @@ PARTIAL_SUFFIX: Final = ".partial"
 REMOVING_SUFFIX: Final = ".backup.removing"
 MANIFEST: Final = "manifest.json"
 
+# What to do next where a backup, its name or its key does not do.
+ANOTHER_BACKUP: Final = "use another backup; list them: appliance cluster backup list"
+SEE_BACKUPS: Final = "see the backups: appliance cluster backup list"
+ANOTHER_KEY: Final = "its recipients: appliance cluster backup list; name another: --identity KEY"
+
 # The kinds of parts; each is the first folder of its parts' names.
 ETCD: Final = "etcd"
 CONTROL_PLANE: Final = "control_plane"

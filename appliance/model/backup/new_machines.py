@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from appliance.model.backup.names import CONTROL_PLANE, RUNAI
+from appliance.model.backup.names import ANOTHER_BACKUP, CONTROL_PLANE, RUNAI
 from appliance.model.backup.record import Sha256
 from appliance.model.backup.restore import UNKNOWN
 from appliance.model.backup.restore_identity import of_the_file
@@ -199,7 +199,7 @@ def _authorities(site: Site, manifest: Manifest) -> tuple[dict[str, str], Refusa
                 backup,
                 f"other CAs of {node.name} than of the nodes before it",
                 "the same on every control-plane node",
-                "use another backup; list them: appliance cluster backup list",
+                ANOTHER_BACKUP,
             )
         sums |= own
         if not found and len(parts) == len(AUTHORITIES):
@@ -210,7 +210,7 @@ def _authorities(site: Site, manifest: Manifest) -> tuple[dict[str, str], Refusa
             backup,
             f"no whole set of CAs and keys (pki: {', '.join(AUTHORITIES)})",
             "that of one control-plane node",
-            "use another backup; list them: appliance cluster backup list",
+            ANOTHER_BACKUP,
         )
     return found, None
 

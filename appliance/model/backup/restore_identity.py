@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.backup.names import CONTROL_PLANE, SNAPSHOT
+from appliance.model.backup.names import CONTROL_PLANE, SEE_BACKUPS, SNAPSHOT
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
 
@@ -40,9 +40,8 @@ def of_another_cluster(
 def of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[Refusal]:
     """What of the file itself forbids a restore of this site."""
     about, settings = manifest.about, site.settings
-    listed = "see the backups: appliance cluster backup list"
     if about.site != site.name:
-        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, listed)
+        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, SEE_BACKUPS)
     if _numbers(about.tool_version) > _numbers(tool_version):
         yield _refusal(
             about.id,
@@ -52,9 +51,9 @@ def of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[R
         )
     endpoint = f"{settings.control_plane_endpoint.name}:{settings.control_plane_endpoint.port}"
     if manifest.endpoint != endpoint:
-        yield _refusal(about.id, f"the API at {manifest.endpoint}", endpoint, listed)
+        yield _refusal(about.id, f"the API at {manifest.endpoint}", endpoint, SEE_BACKUPS)
     if manifest.etcd is None or manifest.part(SNAPSHOT) is None:
-        yield _refusal(about.id, "no snapshot of etcd", "one that was restored once", listed)
+        yield _refusal(about.id, "no snapshot of etcd", "one that was restored once", SEE_BACKUPS)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from typing import IO, Final, cast
 
 from appliance.adapters.bundle.strict_tar import BROKEN, Damaged, members, told
 from appliance.errors import NotHealthy
+from appliance.model.backup.names import ANOTHER_BACKUP
 from appliance.model.backup.volumes.record import VolumeRecord
 
 XATTR: Final = "LIBARCHIVE.xattr."
@@ -62,7 +63,7 @@ def check_archive(stream: IO[bytes], record: VolumeRecord) -> None:
 def _bad(record: VolumeRecord, why: str) -> NotHealthy:
     return NotHealthy(
         f"{record.claim}: {why}",
-        hint="use another backup; list them: appliance cluster backup list",
+        hint=ANOTHER_BACKUP,
     )
 
 

@@ -18,6 +18,7 @@ from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
 from appliance.errors import ApplianceError, Refused
+from appliance.model.backup.names import ANOTHER_BACKUP, ANOTHER_KEY, SEE_BACKUPS
 
 if TYPE_CHECKING:
     from appliance.adapters.backup.opened import BackupFile
@@ -33,6 +34,12 @@ FEW: Final = 10
 _ELSEWHERE: Final = (
     "use another backup file of this site, from the disk or the server where you keep them"
 )
+# What to do next in place of what needs the site's directory.
+_WITHOUT_A_SITE: Final = {
+    ANOTHER_BACKUP: _ELSEWHERE,
+    SEE_BACKUPS: _ELSEWHERE,
+    ANOTHER_KEY: f"name another key: --identity KEY; or {_ELSEWHERE}",
+}
 
 
 @dataclass(frozen=True)
@@ -98,9 +105,7 @@ def _without_a_site() -> Iterator[None]:
     try:
         yield
     except ApplianceError as error:
-        if "appliance cluster backup list" in (error.hint or ""):
-            key = "name another key: --identity KEY; or " if "KEY" in (error.hint or "") else ""
-            error.hint = f"{key}{_ELSEWHERE}"
+        error.hint = _WITHOUT_A_SITE.get(error.hint or "", error.hint)
         raise
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.backup.names import plain_words, stamp
+from appliance.model.backup.names import SEE_BACKUPS, plain_words, stamp
 from appliance.model.backup.restoring.database_view import BACKEND, is_name, is_ours
 from appliance.model.state.plan import Refusal
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 CHECK: Final = "restore"
 FOLDER: Final = "/var/lib/appliance/runai/before-restore-"
-LISTED: Final = "see the backups: appliance cluster backup list"
 _HOUR: Final = 3600.0
 _MB: Final = 1000 * 1000
 # A dump and a second one of what was restored lie on the node, beside what it keeps free.
@@ -238,7 +237,7 @@ def _of_the_file(
 ) -> Iterator[Refusal]:
     about = manifest.about
     if about.site != site.name:
-        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, LISTED)
+        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, SEE_BACKUPS)
     if _numbers(about.tool_version) > _numbers(asked.tool_version):
         yield _refusal(
             about.id,
@@ -255,17 +254,17 @@ def _of_the_file(
         )
     if not wanted_of(saved):
         why = next((m.why for m in about.missing if m.what.startswith("runai")), "no dump in it")
-        yield _refusal(about.id, f"no database of Run:ai: {why}", "one at least", LISTED)
+        yield _refusal(about.id, f"no database of Run:ai: {why}", "one at least", SEE_BACKUPS)
     for name, one in wanted_of(saved).items():
         if not is_name(name):
             yield _refusal(
                 about.id,
                 f"a database of the name {plain_words(name, 60)!r}",
                 "letters, digits, '_', '.' and '-'",
-                LISTED,
+                SEE_BACKUPS,
             )
         elif manifest.part(one.part) is None:
-            yield _refusal(about.id, f"no dump of the database {name}", one.part, LISTED)
+            yield _refusal(about.id, f"no dump of the database {name}", one.part, SEE_BACKUPS)
 
 
 def _of_the_backend(node: str, view: DatabaseView) -> Iterator[Refusal]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.backup.names import stamp
+from appliance.model.backup.names import SEE_BACKUPS, stamp
 from appliance.model.backup.volumes.choice import CHECK, choose
 from appliance.model.backup.volumes.view import SeenVolume
 from appliance.model.state.plan import Refusal
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from appliance.model.backup.volumes.view import VolumesView
     from appliance.model.site.settings import Site
 
-LISTED: Final = "see the backups: appliance cluster backup list"
 _MB: Final = 1000 * 1000
 _HOUR: Final = 3600.0
 _ENTRY_BYTES: Final = 4096
@@ -156,12 +155,12 @@ def targets_of(
     saved = {one.claim: one for one in records}
     wanted = tuple(dict.fromkeys(names)) or tuple(saved)
     faults = [
-        Refusal(name, CHECK, "no data of it in the backup", ", ".join(saved) or "any", LISTED)
+        Refusal(name, CHECK, "no data of it in the backup", ", ".join(saved) or "any", SEE_BACKUPS)
         for name in wanted
         if name not in saved
     ]
     if not wanted:
-        faults.append(Refusal("the backup", CHECK, "no data of volumes", "some", LISTED))
+        faults.append(Refusal("the backup", CHECK, "no data of volumes", "some", SEE_BACKUPS))
     choice = choose(site, claims, [name for name in wanted if name in saved])
     found = tuple(
         Target(
@@ -193,7 +192,7 @@ def faults_of(
     """
     about = manifest.about
     if about.site != site.name:
-        yield Refusal(about.id, CHECK, f"a backup of the site {about.site}", site.name, LISTED)
+        yield Refusal(about.id, CHECK, f"a backup of the site {about.site}", site.name, SEE_BACKUPS)
     if _numbers(about.tool_version) > _numbers(asked.tool_version):
         yield Refusal(
             about.id,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
 from appliance.errors import ClusterError, NotHealthy, StepNotVerified
-from appliance.model.backup.names import COUNTS, RUNAI_RELEASES, id_moment
+from appliance.model.backup.names import ANOTHER_BACKUP, COUNTS, RUNAI_RELEASES, id_moment
 from appliance.model.backup.restoring.database_view import (
     MOST_COUNTS_BYTES,
     MOST_VERSIONS_BYTES,
@@ -134,7 +134,7 @@ def _saved(backup: OpenedBackup) -> SavedState:
         raise NotHealthy(
             f"{backup.manifest.about.id}: what it says of Run:ai's databases cannot be read: "
             f"{error}",
-            hint="use another backup; list them: appliance cluster backup list",
+            hint=ANOTHER_BACKUP,
         ) from error
 
 

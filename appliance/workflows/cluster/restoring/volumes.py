@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, ClusterError, NotHealthy
-from appliance.model.backup.names import id_moment
+from appliance.model.backup.names import ANOTHER_BACKUP, id_moment
 from appliance.model.backup.volumes.record import (
     MOST_RECORD_BYTES,
     VolumeRecord,
@@ -135,7 +135,7 @@ def _records(backup: OpenedBackup) -> tuple[VolumeRecord, ...]:
         except Unreadable as error:
             raise NotHealthy(
                 f"{backup.manifest.about.id}: {part} cannot be read: {error}",
-                hint="use another backup; list them: appliance cluster backup list",
+                hint=ANOTHER_BACKUP,
             ) from error
     return tuple(found)
 
@@ -192,7 +192,7 @@ def _lost_parts(backup: OpenedBackup, targets: Sequence[Target]) -> tuple[Refusa
             "volumes",
             "no archive in the backup: it broke off",
             one.record.archive,
-            "use another backup; list them: appliance cluster backup list",
+            ANOTHER_BACKUP,
         )
         for one in targets
         if backup.manifest.part(one.record.archive) is None
