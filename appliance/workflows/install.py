@@ -36,9 +36,9 @@ from appliance.workflows.session.confirmation import (
     require_same_plan,
 )
 from appliance.workflows.session.gpu_test import require_gpus
-from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.patience import Patience, api_silence, observe_until
 from appliance.workflows.session.recording import Recorder
-from appliance.workflows.session.survey import Survey, refuse, survey
+from appliance.workflows.session.survey import Survey, observe, refuse, survey_of
 from appliance.workflows.site.bundle_at_hand import copied_bundle, require_bundle, vouch
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class InstallRequest:
 
     Attributes:
         accept: nodes whose passport is written anew: another machine took their place.
+        api_seconds: how long an API that is away is waited for, before anything is planned; none
+            where nothing restarts it.
     """
 
     desired: Desired
@@ -62,6 +64,7 @@ class InstallRequest:
     scope: Scope = field(default_factory=Scope)
     dry_run: bool = False
     accept: frozenset[str] = frozenset()
+    api_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,12 @@ def install(
 
 
 def _survey(request: InstallRequest, ports: Session) -> Survey:
-    return survey(request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope)
+    def look() -> Observed:
+        observed, _ = observe(request.desired.site, ports.nodes, ports.cluster)
+        return observed
+
+    observed = observe_until(look, api_silence, ports, request.api_seconds)
+    return survey_of(observed, request.desired, ports.preflight, request.scope)
 
 
 def _as_shown(shown: Survey, now: Survey, request: InstallRequest, ports: Session) -> Survey:

@@ -47,7 +47,7 @@ from appliance.workflows.gpu.look import (
 )
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
-from appliance.workflows.session.patience import Patience, api_silence, observe_until
+from appliance.workflows.session.patience import API_SECONDS, Patience, api_silence, observe_until
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import refuse
 
@@ -208,7 +208,9 @@ class _Run:
 
     def _install(self, only: str) -> None:
         """Run one step of an install: it has nothing to do where its outcome is observed."""
-        request = InstallRequest(self._desired, self._request.run, Scope(only=only))
+        request = InstallRequest(
+            self._desired, self._request.run, Scope(only=only), api_seconds=API_SECONDS
+        )
         install(request, self._session, lambda _plan: True)
 
     def _renew(self, step: GpuStep) -> None:

@@ -43,7 +43,7 @@ from appliance.workflows.node.patch_look import (
     look,
 )
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
-from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.patience import API_SECONDS, Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import refuse
 
@@ -166,7 +166,10 @@ class _Run:
     def _step(self, step: PatchStep) -> None:
         if step.kind == "artifacts":
             request = InstallRequest(
-                self._request.desired, self._request.run, Scope(only="artifacts")
+                self._request.desired,
+                self._request.run,
+                Scope(only="artifacts"),
+                api_seconds=API_SECONDS,
             )
             install(request, self._session, lambda _plan: True)
             return

@@ -130,8 +130,19 @@ def survey(
         NodeUnreachable: another node could not be reached, or did not report a fact that a step
             needs; nothing was changed.
     """
-    site = desired.site
-    observed, look = observe(site, nodes, cluster)
+    observed, _ = observe(desired.site, nodes, cluster)
+    return survey_of(observed, desired, preflight, scope)
+
+
+def survey_of(
+    observed: Observed, desired: Desired, preflight: Preflight, scope: Scope = EVERYTHING
+) -> Survey:
+    """The same, of a look that was taken just now.
+
+    Raises:
+        NodeUnreachable: as of :func:`survey`.
+    """
+    site, look = desired.site, Look(observed.node_facts, observed.faults)
     waiting = not_joined(site, observed.cluster, look.faults, scope)
     spared = in_maintenance(site, observed) - scope.nodes
     require_all(look, spared | {fault.node for fault in waiting})

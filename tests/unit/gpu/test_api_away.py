@@ -64,6 +64,23 @@ def test_the_end_waits_for_the_api() -> None:
     assert bench.clock.monotonic() - began >= 20
 
 
+def test_an_api_that_is_away_when_the_bundle_is_copied_is_waited_for() -> None:
+    bench = Bench()
+    bench.rack.documents["cp1"]["artifacts"]["bundle_digest"] = "00" * 32
+    read, reads = bench.rack.read, list[float]()
+
+    def answer(facts: Any) -> Any:
+        reads.append(bench.clock.monotonic())
+        # The plan, and the plan under the lock; then the install.
+        away = len(reads) > 2 and reads[-1] < reads[2] + 60
+        return Unreachable("cp1: the API refuses the connection") if away else read(facts)
+
+    bench.rack.read = answer  # type: ignore[method-assign,assignment]
+    assert bench.upgrade().done
+    assert bench.rack.done[0] == "artifacts"
+    assert reads[-1] >= reads[2] + 60
+
+
 def test_an_operator_that_has_not_started_yet_is_not_believed() -> None:
     """Helm has ended; the ClusterPolicy is ready still, as the operator of before left it."""
     bench = Bench()

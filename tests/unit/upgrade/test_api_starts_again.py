@@ -21,7 +21,7 @@ from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.losses import Documents
 from appliance.workflows.session.patience import API_SECONDS
-from tests.unit.upgrade.rack import TAG, Bench
+from tests.unit.upgrade.rack import NEW, NEXT, TAG, Bench
 from tests.unit.upgrade.test_upgrade_workflow import judged
 
 API = "kube-apiserver"
@@ -237,3 +237,35 @@ def test_settings_are_read_again_before_the_first_step(silent: int) -> None:
         bench.upgrade()
     assert asked[-1] - asked[1] >= API_SECONDS
     assert not [one for one in bench.rack.done if one.startswith("apply")]
+
+
+@pytest.mark.parametrize("seconds", [60, 1e9])
+@pytest.mark.parametrize("to", [NEW, NEXT])
+def test_an_api_that_is_away_when_the_bundle_is_copied_is_waited_for(
+    to: str, seconds: float
+) -> None:
+    bench = Bench(to=to)
+    annotated, read, since = bench.rack.annotate, bench.rack.read, list[float]()
+
+    def annotate(names: Sequence[str], key: str, value: str | None) -> None:
+        annotated(names, key, value)
+        if value is not None:
+            # The bundle of each release of the path comes next.
+            since[:] = [bench.clock.monotonic()]
+
+    def answer(facts: Any) -> Any:
+        away = since and bench.clock.monotonic() < since[0] + seconds
+        return Unreachable("cp1: the API refuses the connection") if away else read(facts)
+
+    bench.rack.annotate = annotate  # type: ignore[method-assign]
+    bench.rack.read = answer  # type: ignore[method-assign,assignment]
+    if seconds == 60:
+        assert bench.upgrade().ended
+        return
+    began = bench.clock.monotonic()
+    with pytest.raises(ClusterError, match="the API refuses the connection"):
+        bench.upgrade()
+    assert bench.clock.monotonic() - began >= API_SECONDS
+    assert bench.rack.done == []
+    bench.rack.read = read  # type: ignore[method-assign]
+    assert bench.upgrade().ended

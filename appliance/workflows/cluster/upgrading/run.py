@@ -37,7 +37,7 @@ from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, obs
 from appliance.workflows.cluster.upgrading.nodes import Batches
 from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.install import InstallRequest, install
-from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.patience import API_SECONDS, Patience
 from appliance.workflows.session.recording import AGAIN, Recorder, begun
 from appliance.workflows.session.survey import refuse
 
@@ -292,11 +292,9 @@ class UpgradeRun:
 
     def _mirror(self) -> None:
         """Bring the bundle to the services node, by the install's own step."""
-        install(
-            InstallRequest(self._desired, self._request.run, Scope(only="artifacts")),
-            replace(self._session, bundle=self._bundle),
-            lambda _plan: True,
-        )
+        scope, run = Scope(only="artifacts"), self._request.run
+        asked = InstallRequest(self._desired, run, scope, api_seconds=API_SECONDS)
+        install(asked, replace(self._session, bundle=self._bundle), lambda _plan: True)
 
     def _change_runtimes(self, step: UpgradeStep) -> None:
         with self._recorder.run_step(RUNTIME, step.nodes, step.why):
