@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import NodeUnreachable, StepNotVerified
+from appliance.errors import ApplianceError, NodeUnreachable, StepNotVerified
 from appliance.model.backup.names import SNAPSHOT, id_moment, stamp
 from appliance.model.backup.restore import (
     RestoreOptions,
@@ -31,6 +32,7 @@ from appliance.model.site.settings import Site
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
 from appliance.workflows.cluster.backup import known_backups
+from appliance.workflows.cluster.restoring.renewals import Renewals
 from appliance.workflows.cluster.upgrading.revive import read_record
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
@@ -47,7 +49,7 @@ COMMAND: Final = "cluster restore"
 STEP: Final = CLUSTER_RESTORE.name
 BRING, VERIFY, END = f"{COMMAND}: snapshot", f"{COMMAND}: verify", f"{COMMAND}: clean up"
 # A kubelet that has started tells of itself within seconds; a busy node takes longer. One that an
-# earlier run started tells again after five minutes.
+# earlier run started tells again after five minutes; its lease says sooner that it lives.
 PATIENCE_SECONDS: Final = 600.0
 POLL_SECONDS: Final = 2.0
 _RESTORED: Final = re.compile(r": restored, sha256 ([0-9a-f]{64})\Z")
@@ -243,8 +245,10 @@ class _Run:
         facts = {name: look.node_facts[name] for name in expected if name in look.node_facts}
         # The look was before the kubelets started again; both times are of the node's own clock.
         since = {name: int(one.epoch or 0) for name, one in facts.items()}
+        renewals = Renewals()
         while True:
             cluster = self._session.cluster.read(facts)
+            since |= dict.fromkeys(self._living(cluster, expected, since, renewals), 0)
             over = patience.is_over()
             # A worker that stays away for another reason must not keep the restore from its end.
             needed = self._names if over else expected
@@ -262,6 +266,22 @@ class _Run:
                 )
             self._session.observer.verifying(VERIFY, fault)
             self._session.clock.sleep(POLL_SECONDS)
+
+    def _living(
+        self,
+        cluster: object,
+        expected: tuple[str, ...],
+        since: Mapping[str, float],
+        renewals: Renewals,
+    ) -> frozenset[str]:
+        """Whose kubelet lives, by its lease; asked where nothing but the snapshot says so yet."""
+        if isinstance(cluster, Cluster):
+            late = _late(cluster, expected, since)
+            if any(name in cluster.nodes and cluster.nodes[name].ready for name in late):
+                # It only says sooner what the next heartbeat says: without it, that is waited for.
+                with suppress(ApplianceError):
+                    renewals.saw(expected, self._session.read_workloads().heartbeats)
+        return renewals.alive
 
 
 def _fault(cluster: object, expected: tuple[str, ...], since: Mapping[str, float]) -> str:

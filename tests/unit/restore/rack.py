@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
 from appliance.model.backup.record import About, EtcdContent, Manifest, Part
 from appliance.model.backup.restore_view import NodeView
+from appliance.model.node.lost import Workloads
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
@@ -18,6 +20,7 @@ from tests.fakes import FakeRack
 
 BACKUP = "rack-20260301T020000Z"
 SHA = "5a" * 32
+MOMENT = datetime(2026, 3, 1, 2, tzinfo=UTC)
 CONTENT = b"snapshot of etcd"
 ABOUT = About(
     BACKUP,
@@ -73,6 +76,11 @@ class LostRack(FakeRack):
         self.compares = False
         # Nodes whose kubelet does not start again.
         self.deaf: set[str] = set()
+        # Nodes whose kubelet, which an earlier run started, has nothing new to tell.
+        self.quiet: set[str] = set()
+        # How often a kubelet renews its lease, once for each look, before it ends.
+        self.renewals = 1000
+        self._looks = 0
 
     def look_at(self, asked: Sequence[Node]) -> Mapping[str, NodeView | str]:
         return {node.name: self.views[node.name] for node in asked}
@@ -96,10 +104,21 @@ class LostRack(FakeRack):
 
     def hear(self, name: str) -> None:
         """Its kubelet, which has started again, tells of itself."""
-        if name not in self.deaf and isinstance(self.cluster, Cluster):
+        if name not in self.deaf | self.quiet and isinstance(self.cluster, Cluster):
             now = self.documents[name]["clock"]["epoch"] + 9
             heard = replace(self.cluster.nodes[name], heard=now)
             self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, name: heard})
+
+    def workloads(self) -> Workloads:
+        """What the API says of leases: those of dead kubelets are as the snapshot has them."""
+        assert isinstance(self.cluster, Cluster)
+        renewed = min(self._looks, self.renewals)
+        self._looks += 1
+        beats = {
+            name: MOMENT + timedelta(seconds=0 if name in self.deaf else 10 * renewed)
+            for name in self.cluster.nodes
+        }
+        return Workloads(self.cluster.nodes, beats)
 
     def _act(self, key: str, name: str, act: str) -> None:
         seen = self.views[name]

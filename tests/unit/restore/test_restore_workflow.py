@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import PreflightFailed, Refused, StepNotVerified
+from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotVerified
 from appliance.model.backup.restore import RestoreOptions
+from appliance.model.node.lost import Workloads
 from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
@@ -44,7 +45,9 @@ def restore(
     options = options or RestoreOptions()
     request = RestoreRequest(rack.desired.site, run("cluster restore"), options, dry_run=dry_run)
     backup = None if options.survivor else FakeBackup()
-    session: Session = fake_session(rack, journal, **({"clock": clock} if clock else {}))
+    session: Session = fake_session(
+        rack, journal, read_workloads=rack.workloads, **({"clock": clock} if clock else {})
+    )
     return cluster_restore(
         request, session, RestoreSources(FakeRestoring(rack), backup), lambda _plan: answer
     )
@@ -123,6 +126,39 @@ def test_a_control_plane_whose_kubelet_stays_silent_is_no_success() -> None:
     assert not any(one.startswith("end ") for one in rack.done)
     rack.deaf = set()
     assert restore(rack).done
+
+
+def test_a_kubelet_that_an_earlier_run_started_is_known_by_its_lease() -> None:
+    """Its conditions come again after five minutes; its lease is renewed every ten seconds."""
+    rack, clock = lost(), FakeClock()
+    rack.quiet = {"cp1", "cp2", "cp3", "w1"}
+    began = clock.monotonic()
+    done = restore(rack, clock=clock)
+    assert done.done
+    assert done.gone == ()
+    assert clock.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("renewals", [0, 1, 2])
+def test_a_kubelet_that_ends_after_a_renewal_is_no_success(renewals: int) -> None:
+    rack = lost(1)
+    rack.quiet, rack.renewals = {"cp1"}, renewals
+    with pytest.raises(StepNotVerified, match="not heard of since: cp1"):
+        restore(rack)
+    assert not any(one.startswith("end ") for one in rack.done)
+
+
+def test_leases_that_cannot_be_read_leave_the_wait_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def silent() -> Workloads:
+        raise NodeUnreachable("no API server answers")
+
+    rack = lost(1)
+    rack.quiet = {"cp1"}
+    monkeypatch.setattr(rack, "workloads", silent)
+    with pytest.raises(StepNotVerified, match="not heard of since: cp1"):
+        restore(rack)
 
 
 def test_a_living_cluster_is_refused_before_any_change() -> None:
