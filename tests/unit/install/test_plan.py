@@ -152,8 +152,8 @@ def _seen(case: dict[str, Any]) -> tuple[Desired, Observed]:
 
 
 def _plan(case: dict[str, Any]) -> Plan:
-    sets = {key: frozenset(case.get(key, ())) for key in ("nodes", "joining")}
-    scope = Scope(**case.get("scope", {}), **sets)
+    nodes, joining = (frozenset(case.get(key, ())) for key in ("nodes", "joining"))
+    scope = Scope(**case.get("scope", {}), nodes=nodes, joining=joining)
     return plan(*_seen(case), (), scope)
 
 
