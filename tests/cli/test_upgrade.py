@@ -55,6 +55,10 @@ class Site(FakedSite):
         return self.bench.clock
 
     @property
+    def upgrade_evidence(self) -> Any:
+        return self.bench.evidence
+
+    @property
     def preflight(self) -> Any:
         return lambda *_: ()
 

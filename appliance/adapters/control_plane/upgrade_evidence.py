@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from appliance.adapters.control_plane.begun_upgrade import began_on
 from appliance.adapters.control_plane.etcd_evidence import EtcdEvidence
 from appliance.adapters.kubernetes.handmade import HandmadeReader
 
@@ -36,6 +37,7 @@ class ClusterEvidence:
         seen: Callable[[Documents], None] = lambda _documents: None,
     ) -> None:
         self._seen = seen
+        self._nodes = nodes
         self._etcd = EtcdEvidence(nodes, site.settings.ssh.python, site.settings.etcd_restore)
         self._reader = HandmadeReader(site, nodes)
 
@@ -50,6 +52,10 @@ class ClusterEvidence:
     def keeps(self, node: Node, path: str) -> bool | Silence:
         """Whether a snapshot of etcd is on a node still."""
         return self._etcd.keeps(node, path)
+
+    def began(self, node: Node, upgrade: str) -> bool | Silence:
+        """Whether an upgrade began to change a control-plane node."""
+        return began_on(self._nodes, node, upgrade)
 
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""

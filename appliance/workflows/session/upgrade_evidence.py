@@ -30,6 +30,9 @@ class UpgradeEvidence(Protocol):
     def keeps(self, node: Node, path: str) -> bool | Silence:
         """Whether a snapshot of etcd is on a node still; another path is none."""
 
+    def began(self, node: Node, upgrade: str) -> bool | Silence:
+        """Whether a control-plane node keeps a kubelet of before an upgrade, by its word."""
+
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""
 

@@ -264,6 +264,8 @@ class FakeEvidence:
         self.uses: tuple[DeprecatedUse, ...] | Silence = ()
         self.fails: ApplianceError | None = None
         self.gone: set[str] | Silence = set()
+        self.begun: set[str] | Silence = set()
+        self.asked_of: list[tuple[str, str]] = []
         self.kubelets: dict[str, Any] = {}
         self.carried: list[tuple[Any, Any]] = []
 
@@ -282,6 +284,11 @@ class FakeEvidence:
     def keeps(self, node: Node, path: str) -> bool | Silence:
         assert node.name.startswith("cp")
         return path not in self.gone if isinstance(self.gone, set) else self.gone
+
+    def began(self, node: Node, upgrade: str) -> bool | Silence:
+        assert node.name.startswith("cp")
+        self.asked_of.append((node.name, upgrade))
+        return node.name in self.begun if isinstance(self.begun, set) else self.begun
 
     def documents(self, members: Iterable[Node]) -> Documents:
         found = handmade.untouched()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.batch_options import allow_outage_option, max_unavailable_option
+from appliance.cli.commands.cluster.abandon import abandon_upgrade, require_alone
 from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
 from appliance.cli.commands.cluster.rehearsal import rehearsing
 from appliance.cli.help.complete import node_names
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--to", required=True, metavar="RELEASE", help="The release to go to.")
+@click.option("--to", default="", metavar="RELEASE", help="The release to go to.")
+@click.option(
+    "--abandon",
+    is_flag=True,
+    help="Instead of --to: drop an upgrade that has changed nothing yet.",
+)
 @click.option(
     "--bundle",
     "bundles",
@@ -91,6 +97,7 @@ if TYPE_CHECKING:
 def upgrade(
     app: Application,
     to: str,
+    abandon: bool,
     bundles: tuple[Path, ...],
     max_unavailable: int,
     without: tuple[str, ...],
@@ -116,6 +123,8 @@ def upgrade(
     - each step is verified; a node that fails stays out of service, and the rest stops
     - the same command goes on, from any laptop; there is no way back to an older Kubernetes
     - where site.yml has the section backup, the newest backup has to be fresh when it begins
+    - --abandon drops an upgrade only while everything says that nothing has begun: it writes
+      the release that runs into site.yml, and takes the marks away
 
     Example: appliance cluster upgrade --to RELEASE --bundle /media/bundle
     """
@@ -123,15 +132,18 @@ def upgrade(
     from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.session.recording import begun
 
+    if abandon is bool(to):
+        raise click.UsageError("give either --to RELEASE or --abandon")
+    if abandon:
+        require_alone(click.get_current_context())
+        abandon_upgrade(app, site, dry_run=dry_run, yes=yes, output=output)
+        return
     connected = app.connect(site, bundles[0] if bundles else None, app.with_release(to))
-    known = [node.name for node in connected.site.cluster_members]
     after = "" if pause_after in list_releases() else pause_after
     if back and (back in without or pause_after):
         raise click.UsageError(f"leave out --pause-after, and --without {back}: it goes back")
     named = (*(("--without", name) for name in without), ("--pause-after", after), ("--back", back))
-    for option, name in named:
-        if name and name not in known:
-            raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
+    _require_members(connected.site, named)
     options = UpgradeOptions(to, without, pause_after, max_unavailable, back, without_backup)
     with (
         progress(plain=output == "json") as display,
@@ -166,6 +178,14 @@ def upgrade(
         print_json({**_as_json(done), **({"docker": docker_as_json(removal)} if removal else {})})
     elif removal:
         show_removal(removal, err=False)
+
+
+def _require_members(site: Site, named: Iterable[tuple[str, str]]) -> None:
+    """Refuse a name of an option that no member has; an empty one names nobody."""
+    known = [node.name for node in site.cluster_members]
+    for option, name in named:
+        if name and name not in known:
+            raise click.UsageError(f"{option}: {name} is no member of the site: {', '.join(known)}")
 
 
 def _confirm_removal(site: Site, found: RemovalResult, yes: bool) -> bool:
