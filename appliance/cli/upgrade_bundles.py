@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.mirror import read_mirror
 from appliance.adapters.local.content import list_releases, load_release
+from appliance.adapters.site.settings_choice import chosen_release
 from appliance.cli.wiring import note
 from appliance.errors import BundleRefused
 from appliance.model.upgrade.path import hop_of, on_the_way
@@ -24,13 +25,18 @@ if TYPE_CHECKING:
 
 
 def upgrade_request(desired: Desired, options: UpgradeOptions, run: Run) -> UpgradeRequest:
-    """The request with all that this tool knows of releases."""
+    """The request with all that this tool knows of releases.
+
+    Raises:
+        Refused: ``site.yml`` cannot be read any more.
+    """
     releases = {name: load_release(name) for name in list_releases()}
     return UpgradeRequest(
         desired,
         {name: hop_of(release) for name, release in releases.items()},
         options,
         run,
+        before=chosen_release(desired.site.directory),
         measured={name: release.measured for name, release in releases.items()},
     )
 

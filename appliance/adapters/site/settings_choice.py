@@ -37,14 +37,35 @@ def with_value(text: str, keys: tuple[str, ...], value: str) -> str | None:
         keys: from the top of the document to the value.
         value: the new one.
     """
+    node = _scalar(text, keys)
+    if node is None:
+        return None
+    written = value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
+    return text[: node.start_mark.index] + written + text[node.end_mark.index :]
+
+
+def _scalar(text: str, keys: tuple[str, ...]) -> yaml.ScalarNode | None:
     node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     for name in keys:
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
         node = next((found for key, found in pairs if key.value == name), None)
-    if not isinstance(node, yaml.ScalarNode):
-        return None
-    written = value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
-    return text[: node.start_mark.index] + written + text[node.end_mark.index :]
+    return node if isinstance(node, yaml.ScalarNode) else None
+
+
+def chosen_release(site: Path) -> str:
+    """The release that a site's ``site.yml`` has now, whatever a command asks for; empty: none.
+
+    Raises:
+        Refused: the file cannot be read any more.
+    """
+    path = site / SETTINGS
+    try:
+        node = _scalar(path.read_bytes().decode("utf-8"), RELEASE)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Refused(
+            f"{path} cannot be read: {error}", hint="make it readable; then run it again"
+        ) from error
+    return str(node.value) if node else ""
 
 
 def choose_release(site: Path, release: str) -> None:

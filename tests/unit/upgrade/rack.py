@@ -362,6 +362,8 @@ class Bench:
             HOPS,
             UpgradeOptions(to, **more),
             run("cluster upgrade"),
+            # What the site's file has, until the upgrade writes it.
+            before=self.chosen[-1] if self.chosen else OLD,
             supplies=more_supplies if more_supplies is not None else self.supplies,
             measured={name: load_release(name).measured for name in (NEW, NEXT)},
             **changes,

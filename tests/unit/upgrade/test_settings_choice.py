@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,15 @@ from appliance.adapters.site.settings_choice import (
     VENDOR_BUNDLE,
     choose_release,
     choose_vendor_bundle,
+    chosen_release,
     require_choosable,
     with_value,
 )
+from appliance.cli.upgrade_bundles import upgrade_request
 from appliance.errors import Refused
+from appliance.model.upgrade.plan import UpgradeOptions
+from tests import samples
+from tests.fakes import run
 
 TEXTS = [
     ("appliance_release: a\n", "appliance_release: b\n"),
@@ -182,3 +188,30 @@ def test_a_bundle_in_the_site_is_named_from_there(tmp_path: Path, file: str, nam
     assert yaml.safe_load(path.read_text()) == {
         "runai": {"vendor_bundle": named.format(tmp_path)},
     }
+
+
+def test_a_request_to_upgrade_knows_the_release_that_the_file_has(tmp_path: Path) -> None:
+    """The site that a command is given has the release that was asked for."""
+    site = replace(samples.site(appliance_release="k8s-1.23.17-r1"), directory=tmp_path)
+    written(tmp_path, "appliance_release: 'k8s-1.23.5-r1' # r1\n")
+    options = UpgradeOptions("k8s-1.23.17-r1")
+    request = upgrade_request(samples.desired(site), options, run("cluster upgrade"))
+    assert request.before == "k8s-1.23.5-r1"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("k: a\n", ""), ("appliance_release: [a]\n", ""), ("- a\n", "")]
+)
+def test_a_file_without_a_release_has_none(tmp_path: Path, text: str, found: str) -> None:
+    written(tmp_path, text)
+    assert chosen_release(tmp_path) == found
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"a: [\n", None])
+def test_a_file_that_cannot_be_read_any_more_is_refused(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = written(tmp_path, "appliance_release: a\n")
+    path.write_bytes(content) if content is not None else path.unlink()
+    with pytest.raises(Refused, match="cannot be read"):
+        chosen_release(tmp_path)

@@ -28,7 +28,7 @@ from tests import samples
 from tests.fakes import FakeBundle
 from tests.unit.upgrade import gate_scene
 from tests.unit.upgrade.handmade import KUBELET
-from tests.unit.upgrade.rack import NEW, TAG, Bench, FakeEvidence, web
+from tests.unit.upgrade.rack import NEW, OLD, TAG, Bench, FakeEvidence, web
 
 
 def test_the_control_plane_comes_first_and_nothing_stays_cordoned() -> None:
@@ -100,13 +100,23 @@ def test_a_second_run_finds_nothing_to_do() -> None:
     assert (again.done, again.plan.steps, len(bench.asked)) == (False, (), 1)
 
 
+def test_a_run_that_goes_on_keeps_the_release_of_before() -> None:
+    bench = Bench()
+    bench.upgrade(pause_after="cp1")
+    bench.upgrade(pause_after="w1")
+    mark = mark_of(bench.rack.cluster)
+    assert mark is not None
+    assert mark.before == OLD, "site.yml has the new release by now"
+
+
 def test_a_pause_leaves_the_mark_and_the_same_command_goes_on() -> None:
     bench = Bench()
     done = bench.upgrade(pause_after="cp1")
     assert (done.done, done.ended, done.plan.paused_after) == (True, False, "cp1")
     mark = mark_of(bench.rack.cluster)
     assert mark is not None
-    assert (mark.release, mark.over) == (NEW, False)
+    # A restore takes a backup of the release of before, while no node has the new one.
+    assert (mark.release, mark.before, mark.over) == (NEW, OLD, False)
     assert bench.cordoned == []
     assert bench.upgrade().ended
     assert bench.rack.done[4:] == [

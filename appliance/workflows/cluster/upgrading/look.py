@@ -40,6 +40,7 @@ class UpgradeRequest:
 
     Attributes:
         desired: the site with the release that was asked for.
+        before: the release that ``site.yml`` has; ``desired`` has the one that was asked for.
         supplies: release -> its bundle, of each that is at hand or that the services node serves.
         hops: release -> what an upgrade needs of it, of every release that this tool knows.
         measured: release -> part of an upgrade to it -> seconds.
@@ -52,6 +53,7 @@ class UpgradeRequest:
     hops: Mapping[str, Hop]
     options: UpgradeOptions
     run: Run
+    before: str = ""
     supplies: Mapping[str, Supply] = field(default_factory=dict)
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     accepted: frozenset[str] = frozenset()

@@ -209,7 +209,7 @@ class UpgradeRun:
             without=tuple(request.options.without),
             accepted=tuple(sorted(self._accepted)),
             snapshots=with_snapshot(old.snapshots if old else (), snapshot),
-            before=old.before if old else self._site.settings.appliance_release,
+            before=old.before if old else request.before,
             window_days=window_days(request, self._session, self._plan),
         )
         self._annotate(self._mark)
