@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import ClusterError, StepNotVerified
+from appliance.errors import ClusterError, PlaybookFailed, StepNotVerified
 from appliance.model.components.base.component import Step
 from appliance.model.components.node_metadata.node_roles import RolesPlan, plan_inventory
 from appliance.model.node.membership import to_keep
 from appliance.model.plan.inventory import run_inventory
-from appliance.model.plan.judging import judge
+from appliance.model.plan.judging import judge, reasons_of_others
 from appliance.model.plan.planner import Scope, choose
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import BY_NAME
@@ -165,8 +165,10 @@ class _Run:
         vouch(self._desired, self._observed, ports)
         self._keep()
         for planned in self._plan.steps:
-            reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
-            self._step(planned, reasons)
+            if not (heard := self._heard(planned)):
+                self._step(planned)
+            elif own := set(planned.nodes) - heard:
+                self._step(planned.on(own))
             ran.append(planned.name)
             if BY_NAME[planned.name].gives_bundle:
                 vouch(self._desired, self._observed, ports)
@@ -177,6 +179,7 @@ class _Run:
         added = any(BY_NAME[name].adds_control_plane for name in ran)
         if added and len(self._desired.site.control_plane) > 1:
             spread(ports.archive, ports.observer)
+        self._tell_the_rest()
         return InstallResult(self._plan, self._observed, tuple(ran))
 
     def _keep_qualifications(self) -> None:
@@ -205,9 +208,9 @@ class _Run:
             if name in self._desired.kept and name in members:
                 self._ports.members.put_back(members[name], self._desired.kept[name])
 
-    def _step(self, planned: PlannedStep, why: tuple[str, ...]) -> None:
+    def _step(self, planned: PlannedStep) -> None:
         name, nodes = planned.name, planned.nodes
-        with self._recorder.run_step(name, nodes, why) as evidence:
+        with self._recorder.run_step(name, nodes, planned.why) as evidence:
             evidence.before = _digests(self._observed, nodes)
             try:
                 self._forbid(planned)
@@ -215,6 +218,44 @@ class _Run:
                 self._verify(planned)
             finally:
                 evidence.after = _digests(self._observed, nodes)
+
+    def _tell_the_rest(self) -> None:
+        """Other members come last: one with a fault of its own, or that hangs, stops no join."""
+        for planned in (one.on(heard) for one in self._plan.steps if (heard := self._heard(one))):
+            try:
+                self._tell_others(planned)
+            except (PlaybookFailed, StepNotVerified) as error:
+                for one in (error.message, *error.details):
+                    self._ports.observer.note(f"{one} (it stops no join; see: appliance plan)")
+
+    def _heard(self, planned: PlannedStep) -> set[str]:
+        """The nodes of a step that only hear of those that join."""
+        scope = self._request.scope
+        if not scope.joining or BY_NAME[planned.name].unmet_of_others is None:
+            return set()
+        return set(planned.nodes) - scope.nodes
+
+    def _tell_others(self, planned: PlannedStep) -> None:
+        """Bring other members what they need to know of nodes that join.
+
+        Raises:
+            PlaybookFailed, StepNotVerified: a member lacks it still, for a reason of its own.
+        """
+        step, ports, site = BY_NAME[planned.name], self._ports, self._desired.site
+        nodes = planned.nodes
+        with self._recorder.run_step(f"{step.name}: other members", nodes, planned.why) as evidence:
+            evidence.before = _digests(self._observed, nodes)
+            self._converge(planned)
+            look = ports.nodes.look([site.node(name) for name in nodes])
+            # What was seen of one that does not answer now stays: this run is not about it.
+            facts = {**self._observed.node_facts, **look.node_facts}
+            self._observed = replace(self._observed, node_facts=facts)
+            evidence.after = _digests(self._observed, nodes)
+            new = self._request.scope.joining
+            left = reasons_of_others(step, self._desired, self._observed, new)
+            points = [f"{one.node}: {one.text}" for one in left if one.node in nodes]
+            if points:
+                raise StepNotVerified(points[0], details=points[1:])
 
     def _forbid(self, planned: PlannedStep) -> None:
         """Ask again what forbids the step: steps before it may have brought the evidence."""

@@ -5,8 +5,8 @@ A Plan is a value: ``plan``, ``install --dry-run`` and ``status`` show the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -38,6 +38,19 @@ class PlannedStep:
     nodes: tuple[str, ...]
     reasons: tuple[Reason, ...]
     disturbs: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """A sentence for each reason."""
+        return tuple(f"{one.node}: {one.text}" for one in self.reasons)
+
+    def on(self, nodes: Collection[str]) -> PlannedStep:
+        """The step on some of its nodes."""
+        return replace(
+            self,
+            nodes=tuple(name for name in self.nodes if name in nodes),
+            reasons=tuple(one for one in self.reasons if one.node in nodes),
+        )
 
 
 @dataclass(frozen=True)

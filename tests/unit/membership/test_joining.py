@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import NodeUnreachable, PreflightFailed, Refused
+from appliance.errors import NodeUnreachable, PlaybookFailed, PreflightFailed, Refused
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
+from appliance.model.plan.play import Play
 from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.nodes.node_metadata import NodeMetadata
 from appliance.model.state.observed import Fault
@@ -27,6 +28,7 @@ from tests.fakes import (
     FakeClock,
     FakeEtcd,
     FakeJournal,
+    FakeObserver,
     FakeRack,
     run,
 )
@@ -49,6 +51,7 @@ class Bench:
     shown: list[tuple[str, ...]] = field(default_factory=list)
     machines: list[AnsweringMachine] = field(default_factory=list)
     clock: FakeClock = field(default_factory=FakeClock)
+    observer: FakeObserver = field(default_factory=FakeObserver)
     meanwhile: Callable[[], object] = int
 
     def __post_init__(self) -> None:
@@ -90,6 +93,7 @@ class Bench:
             etcd=self.etcd,
             bmcs=self.bmcs,
             clock=self.clock,
+            observer=self.observer,
         )
 
         def confirm(_plan: Plan, said: tuple[str, ...], machine: AnsweringMachine) -> bool:
@@ -339,3 +343,45 @@ def test_the_other_members_get_the_name_of_a_node_that_joins(workflow: Any) -> N
     host = next(step for step in done.installed.plan.steps if step.name == "host")
     assert set(host.nodes) == {"cp1", "w2"}
     assert bench.rack.documents["cp1"]["resolver"]["hosts"] == known
+
+
+@pytest.mark.parametrize("fault", ["its play fails", "its swap stays on", "it went away"])
+def test_another_member_with_a_fault_of_its_own_stops_no_join(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Of w1 only its names were asked for: what else is wrong there is for the next install."""
+    bench = Bench()
+    resolver = bench.rack.documents["w1"]["resolver"]
+    known = resolver["hosts"]
+    resolver["hosts"] = {address: names for address, names in known.items() if "w2" not in names}
+    bench.wipe("w2")
+    play = bench.rack.play
+
+    def with_fault(asked: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
+        if asked.playbook == "host" and "w1" in asked.limit and fault != "its swap stays on":
+            if fault == "it went away":
+                bench.rack.faults["w1"] = Fault("w1", "w1: no SSH: timed out", "is it on?")
+            raise PlaybookFailed("w1: /etc/hosts:3 gives w2 the address 192.0.2.9")
+        play(asked, on_task)
+
+    monkeypatch.setattr(bench.rack, "play", with_fault)
+    if fault == "its swap stays on":
+        bench.rack.documents["w1"]["swap"]["active"] = ["/swapfile"]
+    done = bench.rejoin("w2")
+    assert "node_metadata" in done.installed.steps
+    assert bench.cluster.nodes["w2"].ready
+    notes = [said[1] for said in bench.observer.said if said[0] == "note" and "w1: " in said[1]]
+    assert bool(notes) == (fault != "its swap stays on")
+    assert bench.rack.plays[-1].limit == ("w1",) or notes, "whoever hangs does so when w2 is there"
+    failed = [one.step for one in bench.journal.records if one.outcome != "verified"]
+    assert failed == (["host: other members"] if notes else [])
+
+
+def test_the_node_that_joins_still_stops_where_its_own_play_fails() -> None:
+    bench = Bench()
+    bench.rack.documents["w1"]["resolver"]["hosts"] = {}
+    bench.wipe("w2")
+    bench.rack.fail["host"] = PlaybookFailed("w2: no space left on /etc")
+    with pytest.raises(PlaybookFailed, match="w2: no space"):
+        bench.rejoin("w2")
+    assert [play.limit for play in bench.rack.plays if play.playbook == "host"] == [("w2",)]
