@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # What the API may be away while a control-plane node restarts.
 API_SECONDS: Final = 90.0
 POLL_SECONDS: Final = 5.0
+# The same words again: one look in twelve.
+SAY_SECONDS: Final = 60.0
 
 
 class Patience:
@@ -55,16 +57,20 @@ def observe_until(
     Args:
         look: looks at nodes, and at the API.
         lacks: says what a look lacks, e.g. :func:`api_silence`; empty: nothing.
-        session: whose clock counts, and whose observer is told what is waited for.
+        session: whose clock counts, and whose observer is told what is waited for, the same
+            words once a minute.
         seconds: how long; none at all means that the first look is the last.
     """
-    patience = Patience(session.clock, seconds)
+    patience, said = Patience(session.clock, seconds), dict[str, float]()
     while True:
         observed = look()
         lacking = lacks(observed)
         if not lacking or patience.is_over():
             return observed
-        session.observer.note(f"{lacking}; waiting for it")
+        now = session.clock.monotonic()
+        if lacking not in said or now >= said[lacking] + SAY_SECONDS:
+            said[lacking] = now
+            session.observer.note(f"{lacking}; waiting for it")
         session.clock.sleep(POLL_SECONDS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
@@ -105,7 +106,8 @@ def test_an_api_that_is_away_is_waited_for_and_said(away: int, looks: int) -> No
     assert len(seen) == looks
     assert isinstance(seen[-1].cluster, Cluster) is (away < looks)
     words = "the Kubernetes API does not answer: cp1: refused; waiting for it"
-    assert observer.said == [("note", words)] * (looks - 1)
+    # Once a minute: what is waited for stays on the screen, and does not fill it.
+    assert observer.said == [("note", words)] * min(away, 1 if away < looks else 2)
     # The last look begins after the end of the time.
     assert (clock.now() - began >= API_SECONDS) is (away == 1000)
 
@@ -122,3 +124,25 @@ def test_without_time_to_wait_the_first_look_is_the_last() -> None:
     assert observe_until(lambda: seen, api_silence, session, 0) is seen
     assert (clock.now(), observer.said) == (began, [])
     assert api_silence(seen) == "the Kubernetes API does not answer: no cluster"
+
+
+def test_a_long_wait_fills_no_screen_and_says_each_new_reason_at_once() -> None:
+    rack, clock, observer = (
+        FakeRack(samples.desired(samples.site(1, 2))),
+        FakeClock(),
+        FakeObserver(),
+    )
+    reasons = cycle(("cp1: refused", "cp1: timed out"))
+
+    def look() -> Observed:
+        return Observed({}, Unreachable(next(reasons)))
+
+    session = fake_session(rack, clock=clock, observer=observer)
+    observe_until(look, api_silence, session, 600.0)
+    first, second = (
+        f"the Kubernetes API does not answer: {one}; waiting for it"
+        for one in ("cp1: refused", "cp1: timed out")
+    )
+    said = [text for _, text in observer.said]
+    assert said[:2] == [first, second]
+    assert len(said) == 2 * 600 / 60 + 1
