@@ -262,3 +262,19 @@ def test_an_upgrade_that_went_on_meanwhile_is_not_dropped() -> None:
             DropRequest(bench.desired.site, HOPS, run("cluster upgrade")), session, confirm
         )
     assert (agreed, bench.chosen) == ([True], [NEW])
+
+
+def test_a_member_that_the_inventory_lacks_may_have_begun() -> None:
+    """An older copy of the site, on another laptop: nobody asks the nodes that it does not know."""
+    bench = stopped()
+    site = bench.desired.site
+    bench.rack._kubeadm("cp3", "node")
+    older = replace(site, nodes=tuple(one for one in site.nodes if one.name != "cp3"))
+    bench.desired = replace(bench.desired, site=older)
+    with pytest.raises(PreflightFailed) as refused:
+        drop(bench)
+    assert "cp3: not_begun: found a member" in "\n".join(
+        (refused.value.message, *refused.value.details)
+    )
+    assert mark_of(bench.rack.cluster) is not None
+    assert bench.chosen == [NEW]

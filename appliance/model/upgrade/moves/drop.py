@@ -83,6 +83,7 @@ def plan_drop(
         return (Refusal(first, CHECK, mark.sentence(), expected, mark.command),)
     refusals = [
         *_of_maintenance(cluster, mark),
+        *_of_strangers(site, cluster, mark),
         *_of_versions(site, observed, mark, found.hops),
         *_of_jobs(site, observed, mark),
         *_of_what_is_kept(site, mark, found.kept),
@@ -119,6 +120,19 @@ def _of_maintenance(cluster: Cluster, mark: UpgradeMark) -> Iterator[Refusal]:
         # One that cannot be read is one, too.
         if MAINTENANCE in node.annotations:
             yield _begun(name, "a node out of service", "every node in service", mark)
+
+
+def _of_strangers(site: Site, cluster: Cluster, mark: UpgradeMark) -> Iterator[Refusal]:
+    """Members that nobody asks: an older copy of the inventory does not have them."""
+    known = {node.name for node in site.cluster_members}
+    for name in cluster.nodes:
+        if name not in known:
+            seen = "a member of the cluster that the inventory does not have"
+            cure = (
+                "nobody asked it whether the upgrade began: use the newest copy of the site, "
+                f"then run the same command again; or go on: {mark.command}"
+            )
+            yield Refusal(name, CHECK, seen, "an inventory with every member", cure)
 
 
 def _of_versions(
