@@ -8,6 +8,7 @@ What must not be here: reading the leases.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -16,18 +17,21 @@ if TYPE_CHECKING:
 
 # Two comparisons of a kubelet fit into it.
 LIVES_SECONDS: Final = 20.0
+# As many renewals after the first are two intervals, also where a node's clock was set meanwhile.
+LIVES_RENEWALS: Final = 2
 
 
 class Renewals:
     """What the leases said from the first look on; no clock of any machine is compared.
 
     Attributes:
-        alive: nodes whose kubelet renewed its lease for :data:`LIVES_SECONDS` after the first look.
+        alive: nodes whose kubelet renewed its lease for :data:`LIVES_SECONDS` after the first look,
+            by :data:`LIVES_RENEWALS` or more.
     """
 
     def __init__(self) -> None:
         self._first: dict[str, datetime | None] = {}
-        self._since: dict[str, datetime] = {}
+        self._seen: dict[str, list[datetime]] = {}
         self.alive: frozenset[str] = frozenset()
 
     def saw(self, nodes: Collection[str], leases: Mapping[str, datetime]) -> None:
@@ -43,6 +47,11 @@ class Renewals:
             # What the first look saw may be of the snapshot, or of a kubelet that ended since.
             if lease is None or lease == first:
                 continue
-            since = self._since.setdefault(name, lease)
-            if (lease - since).total_seconds() >= LIVES_SECONDS:
+            seen = self._seen.setdefault(name, [])
+            if lease not in seen:
+                seen.append(lease)
+            # A clock that was set back takes nothing away.
+            steps = ((two - one).total_seconds() for one, two in pairwise(seen))
+            lived = sum(max(step, 0.0) for step in steps)
+            if lived >= LIVES_SECONDS and len(seen) > LIVES_RENEWALS:
                 self.alive |= {name}
