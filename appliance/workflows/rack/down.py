@@ -20,7 +20,7 @@ from appliance.workflows.node.baselines import read_passports
 from appliance.workflows.node.maintenance.marks import Marks
 from appliance.workflows.node.maintenance.refusals import require_writable
 from appliance.workflows.node.power import Unlocked
-from appliance.workflows.rack.down_plan import DownPlan, DownRequest, plan_down
+from appliance.workflows.rack.down_plan import BATTERY, DownPlan, DownRequest, plan_down
 from appliance.workflows.rack.power_off import PowerOff
 from appliance.workflows.rack.workloads import end_workloads
 from appliance.workflows.session.confirmation import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 STEP: Final = "rack down"
-_BATTERY: Final = ("worker", "system")
 
 
 @dataclass(frozen=True)
@@ -66,27 +65,25 @@ def rack_down(
         return DownResult(plan.lines)
     require_confirmed(confirm(plan.lines))
     if plan.look is None:
-        assert before is not None  # noqa: S101  (else the plan was refused)
         # The lock is on the control planes, which are off.
-        return _Run(request, replace(session, lock=Unlocked()), plan, before).go_on()
+        return _Run(request, replace(session, lock=Unlocked()), plan).go_on()
     with session.lock:
         if is_late(session.clock, observed_at):
             now = plan_down(request, session, before)
             what = "the answer came late, and the rack changed since it was shown"
             require_as_shown(plan.lines, now.lines, what)
             plan = now
-        return _Run(request, session, plan, before).carry_out()
+        return _Run(request, session, plan).carry_out()
 
 
 class _Run:
     """One run, after everything that could refuse it."""
 
-    def __init__(
-        self, request: DownRequest, session: Session, plan: DownPlan, before: RackMark | None
-    ) -> None:
+    def __init__(self, request: DownRequest, session: Session, plan: DownPlan) -> None:
         self._request, self._session, self._plan = request, session, plan
         self._recorder = Recorder(request.run, session)
         # One that ended, of a rack that is up again, says nothing of this time.
+        before = plan.before
         goes_on = before if before and (plan.look is None or before.phase != "down") else None
         self._power = PowerOff(request.site, session, goes_on or self._new_mark())
         self._stay: tuple[str, ...] = ()
@@ -105,8 +102,8 @@ class _Run:
 
     def _go_down(self, names: Sequence[str]) -> DownResult:
         self._end_workloads(names)
-        early = [stage for stage in self._plan.stages if stage.tier in _BATTERY]
-        late = [stage for stage in self._plan.stages if stage.tier not in _BATTERY]
+        early = [stage for stage in self._plan.stages if stage.tier in BATTERY]
+        late = [stage for stage in self._plan.stages if stage.tier not in BATTERY]
         self._announce("power off")
         self._out_of_service(names)
         for stage in early:

@@ -171,6 +171,51 @@ def test_down_again_with_everything_off_looks_and_says_so() -> None:
     assert bench.world.effects[before:] == ["record down"]
 
 
+def up_from_another_machine(bench: Bench) -> None:
+    """The rack comes up by another admin host: the record on this one stays."""
+    record = bench.record.text
+    assert record is not None
+    bench.up()
+    assert bench.announced == []
+    bench.record.text = record
+
+
+def test_a_record_of_a_rack_that_another_machine_brought_up_ends_no_workload() -> None:
+    bench = Bench()
+    bench.down()
+    up_from_another_machine(bench)
+    bench.world.on -= {"cp2", "cp3"}
+    before = len(bench.world.effects)
+    with pytest.raises(NodeUnreachable, match="w1 and w2 are on") as stopped:
+        bench.down()
+    assert "appliance rack up" in (stopped.value.hint or "")
+    assert len(bench.world.effects) == before
+
+
+def test_a_record_of_an_earlier_time_stands_for_no_snapshot_and_no_etcd() -> None:
+    bench = Bench()
+    with pytest.raises(Killed):
+        kill_at(bench, "record control plane").down()
+    bench.revive()
+    up_from_another_machine(bench)
+    bench.etcd.sick = {"cp2"}
+    with pytest.raises(PreflightFailed, match="etcd: cp2 unhealthy"):
+        bench.down()
+    bench.etcd.sick = set()
+    before = len(bench.world.effects)
+    bench.down()
+    assert [one for one in bench.world.effects[before:] if one.startswith("snapshot")]
+    assert not any("an earlier run" in line for line in bench.asked[-1])
+
+
+def kill_at(bench: Bench, effect: str) -> Bench:
+    """A bench that is killed right after this effect of a run that nothing stops."""
+    whole = Bench()
+    whole.down()
+    bench.world.kill_at, bench.world.after = whole.world.effects.index(effect), True
+    return bench
+
+
 def test_without_bmcs_up_says_which_to_switch_on_and_waits() -> None:
     bench = Bench(bmcs=())
     bench.down()
