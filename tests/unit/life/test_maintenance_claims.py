@@ -102,6 +102,8 @@ def record(node: str = "w1", command: str = "node maintain") -> str:
         ({archived("w2", RUN): "{}"}, False),
         ({f"journal/{RUN}-001.json": record()}, True),
         ({f"journal/{RUN}-001.json": record(command="node remove")}, True),
+        # Of a node that was silent when the rack went down, no facts were kept.
+        ({f"journal/{RUN}-001.json": record(command="rack down")}, True),
         ({f"journal/{RUN}-001.json": record("w2")}, False),
         ({f"journal/{RUN}-001.json": record(command="install")}, False),
         ({f"journal/{RUN}-001.json": "[" * 5000}, False),

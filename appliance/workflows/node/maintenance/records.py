@@ -13,7 +13,8 @@ from appliance.model.state.nodes.maintenance import Maintenance, archived
 if TYPE_CHECKING:
     from appliance.workflows.session.ports import Archive
 
-COMMANDS = ("node maintain", "node remove")
+# Who takes nodes out, also such as were silent: of those no facts are kept.
+COMMANDS = ("node maintain", "node remove", "rack down")
 _RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
