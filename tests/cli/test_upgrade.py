@@ -18,6 +18,7 @@ from appliance.errors import NodeUnreachable, PlaybookFailed
 from appliance.lab.site.rehearsals import MARKDOWN as REPORT
 from appliance.lab.site.rehearsals import PAGE, RehearsalFiles
 from appliance.lab.site.sites import LabSiteFiles
+from appliance.model.site.recovery.backup_settings import Schedule
 from appliance.model.state.nodes.roles import SYSTEM_LABEL
 from appliance.model.state.observed import Fault
 from appliance.model.upgrade.rehearsal.likeness import Likeness, LikeNode
@@ -131,6 +132,19 @@ def test_a_site_with_backups_is_upgraded_after_a_fresh_one(
     assert typed(tmp_path, "--yes", "--pause-after", "cp1", "--without-backup") == 0
     assert typed(tmp_path, "--yes") == 0
     assert "warning: an upgrade to k8s-1.23.17-r1: no backup" in capsys.readouterr().err
+
+
+def test_the_end_names_the_timer_whose_backups_have_the_release_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    found = Bench()
+    backup = WANTED.model_copy(update={"schedule": Schedule(at="daily 02:30")})
+    settings = found.desired.site.settings.model_copy(update={"backup": backup})
+    site = replace(found.desired.site, settings=settings)
+    found.desired = replace(found.desired, site=site)
+    connected(found, monkeypatch, tmp_path)
+    assert typed(tmp_path, "--yes", "--without-backup") == 0
+    assert "appliance install --only timers" in capsys.readouterr().out
 
 
 def test_the_path_is_data(bench: Bench, tmp_path: Path, capsys: Capture) -> None:

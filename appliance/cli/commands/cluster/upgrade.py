@@ -27,6 +27,7 @@ from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.screen.terminal import print_line
+from appliance.model.components.timers.wanted import carrier
 from appliance.model.upgrade.moves.steps import OUT
 
 if TYPE_CHECKING:
@@ -214,6 +215,11 @@ def _tell(done: UpgradeResult, site: Site, to: str, *, dry_run: bool) -> None:
         say_hint(f"when it answers: appliance cluster upgrade --to {to}")
     if site.settings.gpu is not None:
         say("the release's GPU stack, node by node: appliance gpu upgrade")
+    if carrier(site) is not None:
+        say(
+            "until it is told the release, the timer's backups name the one before, and a restore "
+            "refuses those: appliance install --only timers"
+        )
     say("what else the release brings: appliance plan")
 
 
