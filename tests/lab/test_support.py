@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -139,15 +140,16 @@ def test_the_bundle_holds_no_secret_of_the_pod_or_the_unit(bundle: Path) -> None
     printed = next(name for name in texts if name.startswith("pods/kube-system/support-prints/"))
     assert "[redacted: " in texts[printed], "the premise: what the pod printed is there"
     assert "[redacted: " in texts[next(n for n in texts if n.endswith("cp1/units.log"))]
-    for secret, _ in CLASSES.values():
+    for secret, told in CLASSES.values():
+        assert _tells(told, secret), "the premise: it would be found"
         assert [name for name, text in texts.items() if _tells(text, secret)] == [], secret
 
 
 def _tells(text: str, secret: str) -> bool:
-    """Whether a secret is in a text; four digits are, where the line is about a PIN."""
+    """Whether a secret is in a text; four digits are, where they come after the word PIN."""
     if len(secret) > 4:
         return secret in text
-    return any(secret in line for line in text.splitlines() if "pin" in line.lower())
+    return re.search(rf"(?i)pin\b.{{0,8}}\b{secret}\b", text) is not None
 
 
 def test_what_is_away_is_named_and_the_others_tell_everything(
