@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from appliance.adapters.backup.opened import BackupFile
     from appliance.cli.site_session import SiteSession
+    from appliance.model.backup.restoring.restore_release import KnownRelease
     from appliance.workflows.cluster.restore import RestoreRequest, RestoreSources
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
@@ -29,13 +31,16 @@ def restore_ports(
     session = connected.session(display, request.run, plays=True)
     lock = connected.lock(request.run, voters=left)
     python = site.settings.ssh.python
-    ports = RestoreSources(SshRestoring(connected.nodes, python), backup, _kubernetes_of)
+    ports = RestoreSources(SshRestoring(connected.nodes, python), backup, known_releases)
     return replace(session, lock=lock), ports
 
 
-def _kubernetes_of(release: str) -> str:
-    """The version of Kubernetes in a release that this tool has; empty for another name."""
+def known_releases() -> Mapping[str, KnownRelease]:
+    """The releases that this tool has: name -> what a restore needs of each."""
     from appliance.adapters.local.content import list_releases, load_release
+    from appliance.model.backup.restoring.restore_release import KnownRelease
 
-    # The name is from the file: it is no path.
-    return load_release(release).versions.kubernetes if release in list_releases() else ""
+    found = {name: load_release(name) for name in list_releases()}
+    return {
+        name: KnownRelease(one.versions.kubernetes, one.reached_from) for name, one in found.items()
+    }

@@ -17,7 +17,7 @@ from appliance.model.backup.names import ANOTHER_BACKUP, CONTROL_PLANE, RUNAI
 from appliance.model.backup.record import Sha256
 from appliance.model.backup.restore import UNKNOWN
 from appliance.model.backup.restore_identity import of_the_file
-from appliance.model.backup.restoring.restore_release import Begun, of_another_release
+from appliance.model.backup.restoring.restore_release import Begun, KnownRelease, of_another_release
 from appliance.model.documents.typed_json import Line, typed
 from appliance.model.state.plan import Plan, Refusal
 
@@ -125,6 +125,7 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
     *,
     tool_version: str,
     recovery: str,
+    releases: Mapping[str, KnownRelease] | None = None,
 ) -> NewMachinesPlan:
     """Plan a restore onto machines that were never in a cluster.
 
@@ -135,13 +136,18 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
         forecast: what an install would do.
         tool_version: of this tool.
         recovery: the recovery point in words.
+        releases: that this tool has.
     """
     members = site.cluster_members
     stage = _stage([machines.get(node.name) for node in members])
     authorities, fault = _authorities(site, manifest)
     leader = site.control_plane[0].name
     stranger = of_another_release(
-        manifest.about, site.settings.appliance_release, {}, Begun(), resumes=False
+        manifest.about,
+        site.settings.appliance_release,
+        {},
+        Begun(None, releases or {}),
+        resumes=False,
     )
     refusals = [
         *of_the_file(site, manifest, tool_version),

@@ -24,7 +24,7 @@ from appliance.model.backup.restore import (
     was_compared,
 )
 from appliance.model.backup.restoring.inventory import restore_inventory
-from appliance.model.backup.restoring.restore_release import Begun
+from appliance.model.backup.restoring.restore_release import Begun, KnownRelease
 from appliance.model.plan.play import Play
 from appliance.model.plan.restored_without import ANNOTATION
 from appliance.model.plan.steps import CLUSTER_RESTORE
@@ -62,13 +62,12 @@ class RestoreSources:
     Attributes:
         restoring: the control-plane nodes.
         backup: the one that is restored; None with a survivor.
-        kubernetes_of: the version of Kubernetes in a release; empty where this tool has none of
-            that name.
+        releases: gives the releases that this tool has, by their names.
     """
 
     restoring: Restoring
     backup: OpenedBackup | None = None
-    kubernetes_of: Callable[[str], str] = lambda _release: ""
+    releases: Callable[[], Mapping[str, KnownRelease]] = dict
 
 
 @dataclass(frozen=True)
@@ -156,9 +155,10 @@ def _begun(site: Site, release: str, session: Session, ports: RestoreSources) ->
     if release == site.settings.appliance_release:
         return Begun()
     try:
-        return Begun(read_record(session), ports.kubernetes_of(release))
+        mark = read_record(session)
     except NodeUnreachable:
-        return Begun()
+        mark = None
+    return Begun(mark, ports.releases())
 
 
 def restored_backups(journal: JournalPort) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from appliance.model.backup.record import About, EtcdContent, Manifest, Part
 from appliance.model.backup.restore_view import NodeView
+from appliance.model.backup.restoring.restore_release import KnownRelease
 from appliance.model.node.lost import Workloads
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node
@@ -37,6 +38,12 @@ MANIFEST = Manifest(
     (Part("etcd/snapshot.db", SHA, len(CONTENT), "cp1"),),
     EtcdContent(1200, 340, "d1" * 32, SHA),
 )
+
+RELEASES = {
+    "k8s-1.23.5-r1": KnownRelease("1.23.5"),
+    "k8s-1.23.17-r1": KnownRelease("1.23.17", ("k8s-1.23.5-r1",)),
+    "k8s-1.24.17-r1": KnownRelease("1.24.17", ("k8s-1.23.17-r1",)),
+}
 
 
 def view(name: str = "cp1", **changes: Any) -> NodeView:

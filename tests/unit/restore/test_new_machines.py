@@ -39,7 +39,7 @@ from tests import samples
 from tests.fakes import run
 from tests.unit.restore.database_rack import journal_line
 from tests.unit.restore.new_rack import DIGEST, KEY, FakeFile, Killed, NewRack, backed_up
-from tests.unit.restore.rack import ABOUT, view
+from tests.unit.restore.rack import ABOUT, RELEASES, view
 
 
 def bring_back(
@@ -47,7 +47,8 @@ def bring_back(
 ) -> NewMachinesResult:
     request = RestoreRequest(rack.site, run("cluster restore"), dry_run=dry_run)
     file = FakeFile(manifest or backed_up(rack.masters))
-    ports = NewMachinesSources(rack, file, rack, ("host key of cp1: ssh-ed25519 SHA256:a",))
+    keys = ("host key of cp1: ssh-ed25519 SHA256:a",)
+    ports = NewMachinesSources(rack, file, rack, keys, lambda: RELEASES)
     return restore_new_machines(request, ports, lambda _plan: answer)
 
 
@@ -195,6 +196,21 @@ def test_a_file_that_does_not_fit_is_refused(changed: dict[str, Any], why: str) 
     told = " ".join([raised.value.message, *raised.value.details])
     # Another identifier is another claim; the site's own rack asks for the one of its backup.
     assert why in told
+
+
+def of_release(rack: NewRack, release: str) -> NewRack:
+    """A rack whose site.yml names this release."""
+    settings = rack.site.settings.model_copy(update={"appliance_release": release})
+    rack.site = replace(rack.site, settings=settings)
+    return rack
+
+
+def test_a_site_whose_upgrade_had_just_begun_is_told_the_way_back() -> None:
+    """The note of the upgrade went with the nodes; site.yml has the release that it began."""
+    rack = of_release(NewRack(), "k8s-1.23.17-r1")
+    (found,) = bring_back(rack, dry_run=True).plan.refusals
+    assert found.seen == "a backup of the release k8s-1.23.5-r1"
+    assert "set appliance_release: k8s-1.23.5-r1 in site.yml" in found.hint
 
 
 def test_another_number_of_control_planes_is_refused() -> None:

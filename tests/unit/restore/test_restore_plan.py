@@ -21,7 +21,7 @@ from appliance.model.backup.restoring.inventory import restore_inventory
 from appliance.model.backup.restoring.restore_release import Begun
 from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
-from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, view
+from tests.unit.restore.rack import ABOUT, BACKUP, MANIFEST, RELEASES, view
 
 NOW = (1_772_416_800.0, "20260302T020000Z")
 CREATED = NOW[0] - 86400
@@ -120,7 +120,7 @@ def test_a_file_that_does_not_fit_is_refused(
 
 OLDER, NEWER = "k8s-1.23.5-r1", "k8s-1.23.17-r1"
 MARK = UpgradeMark(NEWER, "2026-03-01T03:00:00+00:00", "ada on laptop", before=OLDER)
-BEGUN = Begun(MARK, "1.23.5")
+BEGUN = Begun(MARK, RELEASES)
 
 
 def of(version: str, *names: str) -> dict[str, NodeView]:
@@ -141,25 +141,25 @@ BEFORE_AN_UPGRADE: dict[str, tuple[dict[str, NodeView], Begun, str]] = {
         BEGUN,
         "cp3: Kubernetes of an unknown version",
     ),
-    "no note": (UNMOVED, Begun(None, "1.23.5"), "a backup of the release k8s-1.23.5-r1"),
+    "no note": (UNMOVED, Begun(None, RELEASES), "a backup of the release k8s-1.23.5-r1"),
     "it is over": (
         UNMOVED,
-        Begun(replace(MARK, over=True), "1.23.5"),
+        Begun(replace(MARK, over=True), RELEASES),
         "a backup of the release k8s-1.23.5-r1",
     ),
     "it began from another release": (
         UNMOVED,
-        Begun(replace(MARK, before="k8s-1.22.1-r1"), "1.23.5"),
+        Begun(replace(MARK, before="k8s-1.22.1-r1"), RELEASES),
         "a backup of the release k8s-1.23.5-r1",
     ),
     "it goes to another release": (
         UNMOVED,
-        Begun(replace(MARK, release="k8s-1.24.17-r1"), "1.23.5"),
+        Begun(replace(MARK, release="k8s-1.24.17-r1"), RELEASES),
         "a backup of the release k8s-1.23.5-r1",
     ),
     "an earlier version of this tool began it": (
         UNMOVED,
-        Begun(replace(MARK, before=""), "1.23.5"),
+        Begun(replace(MARK, before=""), RELEASES),
         "a backup of the release k8s-1.23.5-r1",
     ),
     "a release that this tool does not have": (

@@ -26,7 +26,7 @@ from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeClock, FakeJournal, run
 from tests.sessions import fake_session
-from tests.unit.restore.rack import FakeBackup, FakeRestoring, LostRack, view
+from tests.unit.restore.rack import RELEASES, FakeBackup, FakeRestoring, LostRack, view
 
 
 def lost(masters: int = 3) -> LostRack:
@@ -270,9 +270,7 @@ def test_a_backup_from_before_an_upgrade_is_judged_by_the_note_of_the_upgrade(mo
     session: Session = fake_session(rack)
     mark = UpgradeMark(newer, "2026-03-01T03:00:00+00:00", "ada", before="k8s-1.23.5-r1")
     keep_record(session, mark)
-    ports = RestoreSources(
-        FakeRestoring(rack), FakeBackup(), {"k8s-1.23.5-r1": "1.23.5"}.__getitem__
-    )
+    ports = RestoreSources(FakeRestoring(rack), FakeBackup(), lambda: RELEASES)
     if moved:
         with pytest.raises(PreflightFailed, match=r"cp1: .*Kubernetes 1\.23\.17"):
             cluster_restore(request, session, ports, lambda _plan: True)

@@ -209,6 +209,7 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     from appliance.adapters.control_plane.new_machines import SshNewMachines
     from appliance.cli.commands.site.host_keys import accept
     from appliance.cli.wired.new_machines import NewMachineStages
+    from appliance.cli.wired.restore import known_releases
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest
     from appliance.workflows.cluster.restoring.new_machines import (
         NewMachinesSources,
@@ -237,6 +238,7 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
             backup,
             NewMachineStages(again, display, backup, new_run),
             tuple(f"host key of {name}: {key}" for name, key in accepted.items()),
+            known_releases,
         )
         done = restore_new_machines(
             request, ports, first.opened(lambda plan: _confirm(first, plan, options))

@@ -7,7 +7,7 @@ has it, the newest backup is of the release before.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.model.backup.restore_identity import CHECK
@@ -20,17 +20,45 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class KnownRelease:
+    """A release that this tool has.
+
+    Attributes:
+        kubernetes: its version of Kubernetes, without a leading v.
+        reached_from: the releases from which an upgrade reaches it in one hop.
+    """
+
+    kubernetes: str
+    reached_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Begun:
-    """The upgrade that the control-plane nodes have a note of.
+    """The upgrade that the control-plane nodes have a note of, and what this tool knows.
 
     Attributes:
         mark: the note; None without one.
-        kubernetes: the version of Kubernetes in the backup's release; empty where this tool does
-            not know the release.
+        releases: name -> a release that this tool has.
     """
 
     mark: UpgradeMark | None = None
-    kubernetes: str = ""
+    releases: Mapping[str, KnownRelease] = field(default_factory=dict)
+
+    def kubernetes_of(self, release: str) -> str:
+        """The version of Kubernetes in a release; empty where this tool does not have it."""
+        known = self.releases.get(release)
+        return known.kubernetes if known else ""
+
+    def leads(self, before: str, to: str) -> bool:
+        """Whether an upgrade leads from one of its releases to another."""
+        seen, left = set(), [to]
+        while left:
+            name = left.pop()
+            known = self.releases.get(name)
+            if known is not None and name not in seen:
+                seen.add(name)
+                left += known.reached_from
+        return before != to and before in seen
 
 
 def goes_on_to(about: About, release: str, begun: Begun) -> bool:
@@ -64,17 +92,36 @@ def of_another_release(
         return None
     expected = f"{release}, as site.yml has it"
     hint = f"use a backup of the release {release}; list them: appliance cluster backup list"
-    if not goes_on_to(about, release, begun):
-        return Refusal(about.id, CHECK, f"a backup of the release {about.release}", expected, hint)
     seen = {name: view.kubernetes for name, view in views.items() if isinstance(view, NodeView)}
+    if not goes_on_to(about, release, begun):
+        more = _back(about, release, begun) if _may_be_unmoved(about, begun, seen) else ""
+        found = f"a backup of the release {about.release}"
+        return Refusal(about.id, CHECK, found, expected, hint + more)
+    before = begun.kubernetes_of(about.release)
     for name, version in seen.items():
-        if not resumes and (not begun.kubernetes or version != begun.kubernetes):
+        if not resumes and (not before or version != before):
             return Refusal(
                 name,
                 CHECK,
                 f"Kubernetes {version or 'of an unknown version'}, and a backup of the release "
                 f"{about.release} from before the upgrade",
-                f"{begun.kubernetes or 'a release that this tool has'}, or {expected}",
+                f"{before or 'a release that this tool has'}, or {expected}",
                 hint,
             )
     return None
+
+
+def _may_be_unmoved(about: About, begun: Begun, seen: Mapping[str, str]) -> bool:
+    """Whether nothing says that an upgrade from the backup's release changed a node."""
+    is_over = begun.mark is not None and begun.mark.over
+    return not is_over and set(seen.values()) <= {"", begun.kubernetes_of(about.release)}
+
+
+def _back(about: About, release: str, begun: Begun) -> str:
+    """What else to do where an upgrade wrote its release into site.yml, and its note is lost."""
+    if not begun.leads(about.release, release):
+        return ""
+    return (
+        f"; or, if an upgrade to {release} had begun and had not changed a node yet: set "
+        f"appliance_release: {about.release} in site.yml, then run again"
+    )

@@ -47,6 +47,7 @@ from appliance.workflows.session.recording import AGAIN, Recorder, begun
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
+    from appliance.model.backup.restoring.restore_release import KnownRelease
     from appliance.model.site.settings import Node
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Plan
@@ -111,12 +112,14 @@ class NewMachinesSources:
         backup: the one that is restored.
         stages: the commands of which it is made.
         host_keys: a sentence for each host key that was accepted for it, for the journal.
+        releases: gives the releases that this tool has, by their names.
     """
 
     machines: NewMachines
     backup: OpenedBackup
     stages: Stages
     host_keys: tuple[str, ...] = ()
+    releases: Callable[[], Mapping[str, KnownRelease]] = dict
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ def _planned(
         ports.stages.forecast(),
         tool_version=request.run.tool_version,
         recovery=recovery_words(about.created, now - (id_moment(about.id) or now)),
+        releases=ports.releases(),
     )
     return replace(plan, known=ports.backup.sha256 in known_backups(session.journal))
 
