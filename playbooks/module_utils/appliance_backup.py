@@ -12,6 +12,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -37,6 +38,10 @@ BESIDE = {
 TLS = {"/etc/appliance/tls": "appliance", "/etc/appliance/ca.crt": "appliance-ca.crt"}
 # What kubeadm kept of an upgrade may hold a copy of etcd's data.
 LEFT_OUT = ("tmp",)
+_API_SERVER = re.compile(
+    r"^\s*image: \S+/kube-apiserver:v([0-9]+\.[0-9]+\.[0-9]+)(?:@\S+)?\s*$", re.MULTILINE
+)
+MOST_POD_BYTES = 1 << 16
 MOST_FILES, MOST_FILE_BYTES, MOST_BYTES = 5000, 16 << 20, 256 << 20
 CHUNK = 1 << 18
 BEAT_SECONDS = 5
@@ -193,6 +198,18 @@ def of_control_plane(found, want, _data):
     for path, name in sorted(BESIDE.items()):
         if Path(path).exists():
             tree(found, Path(path), "%s/%s" % (top, name), budget)
+    found.told["kubernetes"] = kubernetes_version()
+
+
+def kubernetes_version():
+    """Return the version of the API server in its static pod here; empty: there is none."""
+    try:
+        with _opened(KUBERNETES / "manifests/kube-apiserver.yaml") as stream:
+            text = stream.read(MOST_POD_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    match = _API_SERVER.search(text)
+    return match.group(1) if match else ""
 
 
 def of_tls(found, want, _data):

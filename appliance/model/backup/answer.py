@@ -18,7 +18,15 @@ from appliance.model.backup.names import (
     kind_of,
     plain_words,
 )
-from appliance.model.backup.record import EtcdContent, Missing, Part, PartName, Sha256, Size
+from appliance.model.backup.record import (
+    EtcdContent,
+    KubernetesVersion,
+    Missing,
+    Part,
+    PartName,
+    Sha256,
+    Size,
+)
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import Line, typed
 
@@ -48,6 +56,7 @@ class _Line:
     missing: Annotated[tuple[_Lacking, ...], Field(max_length=_MOST_PARTS)] = ()
     etcd: EtcdContent | None = None
     versions: Annotated[dict[Line, Line], Field(max_length=50)] = field(default_factory=dict)
+    kubernetes: KubernetesVersion = ""
 
 
 @dataclass(frozen=True)
@@ -59,12 +68,14 @@ class NodeAnswer:
         missing: what it could not give.
         etcd: what its snapshot holds.
         versions: of programs.
+        kubernetes: the version in the manifest of its API server; empty: it has none.
     """
 
     parts: tuple[Part, ...]
     missing: tuple[Missing, ...] = ()
     etcd: EtcdContent | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    kubernetes: str = ""
 
 
 def read_answer(line: bytes, node: str, kinds: Collection[str]) -> NodeAnswer:
@@ -100,4 +111,5 @@ def read_answer(line: bytes, node: str, kinds: Collection[str]) -> NodeAnswer:
         tuple(Missing(node, plain_words(one.what), plain_words(one.why)) for one in found.missing),
         found.etcd,
         dict(found.versions),
+        found.kubernetes,
     )

@@ -37,6 +37,8 @@ Moment = Annotated[
 ]
 Fingerprint = Annotated[str, Field(pattern=r"^SHA256:[0-9a-f]{64}$")]
 PartName = Annotated[str, Field(max_length=1024)]
+# Of Kubernetes, without a leading v; empty: nobody knows it.
+KubernetesVersion = Annotated[str, Field(max_length=40, pattern=r"^([0-9]+\.[0-9]+\.[0-9]+)?$")]
 KindName = Annotated[str, Field(max_length=40, pattern=r"^[a-z_]+$")]
 
 
@@ -85,11 +87,14 @@ class About:
         id: the file's name without its suffix.
         site: the name of the site.
         created: when it was begun, in UTC.
-        release: of the appliance.
+        release: of the appliance, as site.yml named it; what ran may be of another.
         tool_version: of this product.
         recipients: fingerprints of the public keys that it is encrypted to.
         kinds: that are in it.
         missing: what is not in it, and why.
+        kubernetes: the version that every control-plane node ran when it was made, by the manifest
+            of its API server; the timer of a node knows that node alone. Empty where nodes ran
+            several or did not say it, and in what tools before this field wrote.
     """
 
     id: Annotated[str, Field(max_length=100)]
@@ -100,6 +105,7 @@ class About:
     recipients: Annotated[tuple[Fingerprint, ...], Field(min_length=1, max_length=50)]
     kinds: Annotated[tuple[KindName, ...], Field(max_length=20)]
     missing: Annotated[tuple[Missing, ...], Field(max_length=_MOST_MISSING)] = ()
+    kubernetes: KubernetesVersion = ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,11 @@ from typing import TYPE_CHECKING, Final
 from appliance.model.backup.names import SNAPSHOT
 from appliance.model.backup.restore_identity import CHECK, of_another_cluster, of_the_file
 from appliance.model.backup.restore_view import NodeView
-from appliance.model.backup.restoring.restore_release import Begun, goes_on_to, of_another_release
+from appliance.model.backup.restoring.restore_release import (
+    Begun,
+    of_another_release,
+    release_lines,
+)
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ class RestorePlan:
         kept: nodes with old data, which is moved aside.
         rejoin: control-plane nodes that have to rejoin afterwards.
         known: the journal of the site has the file.
-        upgrades_to: the release of site.yml, where the backup is of the one before.
+        release_lines: what is told of the backup's release, in sentences.
         refusals: what must be fixed first.
     """
 
@@ -84,7 +87,7 @@ class RestorePlan:
     kept: tuple[str, ...] = ()
     rejoin: tuple[str, ...] = ()
     known: bool = True
-    upgrades_to: str = ""
+    release_lines: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
 
     @property
@@ -118,12 +121,7 @@ class RestorePlan:
             f"afterwards: wipe {name}, as it may have old data, then appliance node rejoin {name}"
             for name in self.rejoin
         ]
-        if self.upgrades_to:
-            told.append(
-                "the backup is from before an upgrade that no control plane has yet; to go on: "
-                f"appliance cluster upgrade --to {shlex.quote(self.upgrades_to)}"
-            )
-        told.append(f"not carried: {', '.join(NOT_CARRIED)}")
+        told += [*self.release_lines, f"not carried: {', '.join(NOT_CARRIED)}"]
         return tuple(told)
 
     @property
@@ -208,7 +206,8 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     word = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:6]
     key, resumes = key_of(f"{manifest.about.id}.{word}", now[1], views, members)
     release, begun = site.settings.appliance_release, begun or Begun()
-    stranger = of_another_release(manifest.about, release, views, begun, resumes=resumes)
+    restored = {name: views[name] for name in members if name in views}
+    stranger = of_another_release(manifest.about, release, restored, begun, resumes=resumes)
     faults = [
         *of_the_file(site, manifest, tool_version),
         *([stranger] if stranger else []),
@@ -229,7 +228,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
         source=f"the backup {manifest.about.id}",
         kept=_with_data(nodes, views),
         rejoin=options.without,
-        upgrades_to=release if goes_on_to(manifest.about, release, begun) else "",
+        release_lines=() if stranger else release_lines(manifest.about, release, begun),
         refusals=tuple(faults),
     )
 

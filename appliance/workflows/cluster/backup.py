@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -232,9 +232,11 @@ def _write(request: BackupRequest, session: Session, more: Sequence[Asked]) -> S
     _note(session, {"id": name, "to": store.told})
     try:
         with store.new(name, request.recipients, moment) as writer:
-            etcd = gather(site, name, session, writer, more)
-            versions = {"etcd": etcd.version, "appliance": request.tool_version}
-            writer.finish(Manifest(about, f"{endpoint.name}:{endpoint.port}", (), etcd, versions))
+            found = gather(site, name, session, writer, more)
+            about = replace(about, kubernetes=found.kubernetes)
+            versions = {"etcd": found.etcd.version, "appliance": request.tool_version}
+            address = f"{endpoint.name}:{endpoint.port}"
+            writer.finish(Manifest(about, address, (), found.etcd, versions))
             session.observer.note("checking what was written")
         sidecar = store.beside(name)
     except NotHealthy as error:

@@ -40,6 +40,7 @@ from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
+    from appliance.model.backup.record import About
     from appliance.model.state.observed import Look
     from appliance.workflows.cluster.restoring.ports import OpenedBackup, Restoring
     from appliance.workflows.session.ports import JournalPort
@@ -145,15 +146,15 @@ def _planned(request: RestoreRequest, session: Session, ports: RestoreSources) -
         tool_version=request.run.tool_version,
         now=(now, stamp(now)),
         created=id_moment(manifest.about.id) or now,
-        begun=_begun(site, manifest.about.release, session, ports),
+        begun=_begun(site, manifest.about, session, ports),
     )
     return replace(found, known=ports.backup.sha256 in known_backups(session.journal))
 
 
-def _begun(site: Site, release: str, session: Session, ports: RestoreSources) -> Begun:
+def _begun(site: Site, about: About, session: Session, ports: RestoreSources) -> Begun:
     """The upgrade that is under way; read only where the backup is of another release."""
-    if release == site.settings.appliance_release:
-        return Begun()
+    if about.release == site.settings.appliance_release:
+        return Begun(None, ports.releases() if about.kubernetes else {})
     try:
         mark = read_record(session)
     except NodeUnreachable:

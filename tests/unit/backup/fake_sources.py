@@ -63,6 +63,7 @@ class FakeSources:
         breaks: (node, kind) -> how many parts come before the connection breaks.
         on_ask: called before a node is asked.
         before_etcd: names of parts that a node sends before the snapshot of etcd.
+        kubernetes: control-plane node -> the version that it says; others say 1.23.5.
     """
 
     away: set[str] = field(default_factory=set)
@@ -71,6 +72,7 @@ class FakeSources:
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     on_ask: Callable[[], None] = lambda: None
     before_etcd: tuple[str, ...] = ()
+    kubernetes: dict[str, str] = field(default_factory=dict)
 
     def local(self) -> Iterator[LocalFile]:
         yield LocalFile("site/hosts.yml", b"all: {}")
@@ -94,7 +96,9 @@ class FakeSources:
             for kind in kinds
             for number in range(3)
         ]
-        answer = NodeAnswer(tuple(one for one, _ in parts))
+        # Only what is asked for its control plane says what runs there.
+        version = self.kubernetes.get(node.name, "1.23.5") if "control_plane" in kinds else ""
+        answer = NodeAnswer(tuple(one for one, _ in parts), kubernetes=version)
         yield FakeStream(answer, [content for _, content in parts], breaks)
 
     def _etcd(self, node: Node, breaks: int | None) -> FakeStream:

@@ -57,6 +57,30 @@ def test_a_control_plane_node_that_is_away_is_named(bench: Bench) -> None:
     assert manifest.of_kind("etcd")[0].node == "cp2"
 
 
+@pytest.mark.parametrize(
+    ("told", "away", "version"),
+    [
+        ({}, "", "1.23.5"),
+        (dict.fromkeys(("cp1", "cp2", "cp3"), "1.24.17"), "", "1.24.17"),
+        # Half-way through an upgrade, or where one does not say it: the release decides.
+        ({"cp1": "1.23.17"}, "", ""),
+        ({"cp3": ""}, "", ""),
+        ({}, "cp2", ""),
+    ],
+)
+def test_a_backup_says_which_kubernetes_ran(
+    bench: Bench, told: dict[str, str], away: str, version: str
+) -> None:
+    bench.sources.kubernetes = told
+    bench.sources.away = {away}
+    done = bench.create()
+    assert done.sidecar is not None
+    assert done.sidecar.about.kubernetes == version
+    assert bench.manifest(done.sidecar.about.id).about == done.sidecar.about
+    several = any("cp1 1.23.17" in str(words) for _, *words in bench.observer.said)
+    assert several is ("cp1" in told and not version)
+
+
 @pytest.mark.parametrize("breaks", [False, True])
 def test_another_node_gives_the_snapshot(bench: Bench, breaks: bool) -> None:
     if breaks:

@@ -25,7 +25,11 @@ from appliance.model.site.recovery.backup_settings import is_recipient, is_targe
 from tests.unit.backup.samples import MOMENT, NAME, about, sidecar
 
 MANIFEST = Manifest(
-    about(kinds=("etcd",), missing=(Missing("cp2", "control_plane", "no answer"),)),
+    about(
+        kinds=("etcd",),
+        missing=(Missing("cp2", "control_plane", "no answer"),),
+        kubernetes="1.23.5",
+    ),
     "api.appliance.example:6443",
     (Part("etcd/snapshot.db", "3" * 64, 5, "cp1"), Part("site/site.yml", "4" * 64, 0)),
     EtcdContent(
@@ -158,9 +162,19 @@ def test_every_field_is_needed(key: str) -> None:
     del document[key]
     if key == "missing":
         assert read_sidecar(json.dumps(document)).about.missing == ()
+    elif key == "kubernetes":
+        assert read_sidecar(json.dumps(document)).about.kubernetes == ""
     else:
         with pytest.raises(Unreadable):
             read_sidecar(json.dumps(document))
+
+
+def test_what_a_later_tool_says_is_left_out() -> None:
+    """An older tool reads, lists and verifies what has a field more."""
+    more = json.loads(sidecar_text(sidecar())) | {"later": "9"}
+    assert read_sidecar(json.dumps(more)) == sidecar()
+    more = json.loads(manifest_text(MANIFEST)) | {"later": "9"}
+    assert read_manifest(json.dumps(more)) == MANIFEST
 
 
 TARGETS = {

@@ -77,6 +77,38 @@ def test_a_tree_has_its_regular_files_and_nothing_else(
     assert (len(few.parts), len(few.missing)) == (1, 4)
 
 
+POD = "spec:\n  containers:\n  - name: x\n    image: %s\n"
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("registry.rack.test:5000/kube-apiserver:v1.23.5", "1.23.5"),
+        (f"k8s.gcr.io/kube-apiserver:v1.24.17@sha256:{'a' * 64}", "1.24.17"),
+        ("registry.rack.test:5000/kube-apiserver:v1.24.17-rc.0", ""),
+        ("registry.rack.test:5000/another:v1.24.17", ""),
+        ("", ""),
+    ],
+)
+def test_a_control_plane_says_which_kubernetes_it_runs(
+    modules: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    image: str,
+    version: str,
+) -> None:
+    backup, out = modules["appliance_backup"], io.BytesIO()
+    (tmp_path / "manifests").mkdir()
+    if image:
+        (tmp_path / "manifests/kube-apiserver.yaml").write_text(POD % image)
+    monkeypatch.setattr(backup, "KUBERNETES", tmp_path)
+    monkeypatch.setattr(backup, "BESIDE", {})
+    found = backup.gather({"node": "cp1", "kinds": ["control_plane"]}, tmp_path)
+    backup.send(found, out)
+    line = out.getvalue().partition(b"\n")[0]
+    assert read_answer(line, "cp1", ["control_plane"]).kubernetes == version
+
+
 def test_what_is_sent_is_read(modules: dict[str, Any], tmp_path: Path) -> None:
     backup, out = modules["appliance_backup"], io.BytesIO()
     found = backup.Gathered()
@@ -135,6 +167,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
         "not the one that was examined",
     ),
     "no list": ({"parts": {}}, "parts"),
+    "no version": ({"parts": [], "kubernetes": "1.23.5; reboot"}, "kubernetes"),
     "negative": (
         {"parts": [{"name": "control_plane/cp1/x", "size": -1, "sha256": SHA}]},
         "parts.0.size",

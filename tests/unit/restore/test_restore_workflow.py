@@ -26,7 +26,7 @@ from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeClock, FakeJournal, run
 from tests.sessions import fake_session
-from tests.unit.restore.rack import RELEASES, FakeBackup, FakeRestoring, LostRack, view
+from tests.unit.restore.rack import MANIFEST, RELEASES, FakeBackup, FakeRestoring, LostRack, view
 
 
 def lost(masters: int = 3) -> LostRack:
@@ -277,3 +277,39 @@ def test_a_backup_from_before_an_upgrade_is_judged_by_the_note_of_the_upgrade(mo
         assert rack.done == []
     else:
         assert cluster_restore(request, session, ports, lambda _plan: True).done
+
+
+@pytest.mark.parametrize("runs", ["1.24.17", "1.23.5"])
+def test_a_backup_that_names_the_release_of_before_an_upgrade_fits_by_what_ran(runs: str) -> None:
+    """The timer of a node writes the release of its last install until somebody runs it again."""
+    rack = lost()
+    rack.views = {n: view(n, kubernetes=runs) for n in rack.views}
+    settings = rack.desired.site.settings.model_copy(update={"appliance_release": "k8s-1.24.17-r1"})
+    site = replace(rack.desired.site, settings=settings)
+    backup = FakeBackup(replace(MANIFEST, about=replace(MANIFEST.about, kubernetes="1.24.17")))
+    request = RestoreRequest(site, run("cluster restore"))
+    ports = RestoreSources(FakeRestoring(rack), backup, lambda: RELEASES)
+    session: Session = fake_session(rack)
+    if runs == "1.24.17":
+        done = cluster_restore(request, session, ports, lambda _plan: True)
+        assert any("it fits by Kubernetes 1.24.17" in line for line in done.plan.lines())
+    else:
+        with pytest.raises(PreflightFailed, match=r"a backup of Kubernetes 1\.24\.17"):
+            cluster_restore(request, session, ports, lambda _plan: True)
+        assert rack.done == []
+
+
+def test_a_node_that_is_left_out_says_nothing_of_the_release() -> None:
+    """It was wiped, and rejoins: the versions of those that are restored decide."""
+    rack = lost()
+    rack.views = {n: view(n, kubernetes="1.24.17") for n in rack.views}
+    rack.views["cp3"] = view("cp3", manifests=(), etcd_data=False)
+    settings = rack.desired.site.settings.model_copy(update={"appliance_release": "k8s-1.24.17-r1"})
+    site = replace(rack.desired.site, settings=settings)
+    backup = FakeBackup(replace(MANIFEST, about=replace(MANIFEST.about, kubernetes="1.24.17")))
+    request = RestoreRequest(
+        site, run("cluster restore"), RestoreOptions(without=("cp3",)), dry_run=True
+    )
+    ports = RestoreSources(FakeRestoring(rack), backup, lambda: RELEASES)
+    done = cluster_restore(request, fake_session(rack), ports, lambda _plan: True)
+    assert done.plan.refusals == ()

@@ -213,12 +213,13 @@ def list_command(app: Application, to: str | None, site: Path, output: str) -> N
     rows = [("", one) for one in found]
     rows += [(place.node, one) for place in there for one in place.held]
     print_table(
-        ("backup", "site", "created", "MB", "keys", "state"),
+        ("backup", "site", "created", "Kubernetes", "MB", "keys", "state"),
         [
             (
                 one.id,
                 _of(one, "site"),
                 one.created,
+                _of(one, "kubernetes"),
                 f"{one.size / 1e6:.1f}",
                 str(one.keys or ""),
                 f"on {node}: {_state(one)}" if node else _state(one),
@@ -293,6 +294,7 @@ def _about(about: About) -> dict[str, Any]:
         "site": about.site,
         "created": about.created,
         "release": about.release,
+        "kubernetes": about.kubernetes,
         "kinds": list(about.kinds),
         "recipients": len(about.recipients),
         "missing": missing,

@@ -1,4 +1,4 @@
-"""Whether a backup's release fits: site.yml's, or the one from which an upgrade just began.
+"""Whether a backup fits by its Kubernetes, or by its release where it says no version.
 
 An upgrade writes its release into site.yml before its first change of a node. Until a control plane
 has it, the newest backup is of the release before.
@@ -6,6 +6,7 @@ has it, the newest backup is of the release before.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -81,18 +82,34 @@ def of_another_release(
 ) -> Refusal | None:
     """Why a backup may not be restored by its release; None where it may.
 
+    What ran when it was made decides. The name of the release only does where the backup or a node
+    does not say the version: a timer, or an upgrade that was begun, writes one that does not run.
+
     Args:
         about: of the backup.
         release: as site.yml has it.
-        views: control-plane node -> what it says of itself.
+        views: control-plane node that is restored -> what it says of itself.
         begun: the upgrade that is under way.
         resumes: this restore was begun; it was judged then, and has stopped static pods since.
     """
-    if about.release == release:
+    seen = {name: view.kubernetes for name, view in views.items() if isinstance(view, NodeView)}
+    # Judged before it stopped static pods, of which the versions are.
+    known = about.kubernetes and not resumes
+    moved = [(n, v) for n, v in seen.items() if known and v not in ("", about.kubernetes)]
+    if moved:
+        return _of_another_kubernetes(about, *moved[0])
+    told = resumes or (seen and all(seen.values()))
+    if about.release == release or (about.kubernetes and told):
         return None
+    return _by_name(about, release, seen, begun, resumes=resumes)
+
+
+def _by_name(
+    about: About, release: str, seen: Mapping[str, str], begun: Begun, *, resumes: bool
+) -> Refusal | None:
+    """Why the release that a backup names forbids it; None where an upgrade began from it."""
     expected = f"{release}, as site.yml has it"
     hint = f"use a backup of the release {release}; list them: appliance cluster backup list"
-    seen = {name: view.kubernetes for name, view in views.items() if isinstance(view, NodeView)}
     if not goes_on_to(about, release, begun):
         more = _back(about, release, begun) if _may_be_unmoved(about, begun, seen) else ""
         found = f"a backup of the release {about.release}"
@@ -111,10 +128,46 @@ def of_another_release(
     return None
 
 
+def _of_another_kubernetes(about: About, name: str, version: str) -> Refusal:
+    return Refusal(
+        name,
+        CHECK,
+        f"Kubernetes {version}, and a backup of Kubernetes {about.kubernetes}",
+        f"{about.kubernetes}, which ran when the backup was made",
+        "use a backup of the Kubernetes that the nodes run; list them: appliance cluster backup "
+        "list; without one: appliance docs recover-the-cluster",
+    )
+
+
+def release_lines(about: About, release: str, begun: Begun) -> tuple[str, ...]:
+    """What is told of the release of a backup that fits, in sentences."""
+    told = []
+    if about.kubernetes and about.release != release:
+        told.append(
+            f"the backup names the release {about.release}, and site.yml {release}: it fits by "
+            f"Kubernetes {about.kubernetes}, which ran then and which every control plane has"
+        )
+    wanted = begun.kubernetes_of(release)
+    before = goes_on_to(about, release, begun)
+    if about.kubernetes:
+        before = _numbers(wanted) > _numbers(about.kubernetes)
+    if before:
+        told.append(
+            "the backup is from before an upgrade that no control plane has yet; to go on: "
+            f"appliance cluster upgrade --to {shlex.quote(release)}"
+        )
+    return tuple(told)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in version.split(".") if word.isdecimal())
+
+
 def _may_be_unmoved(about: About, begun: Begun, seen: Mapping[str, str]) -> bool:
     """Whether nothing says that an upgrade from the backup's release changed a node."""
     is_over = begun.mark is not None and begun.mark.over
-    return not is_over and set(seen.values()) <= {"", begun.kubernetes_of(about.release)}
+    ran = {*seen.values(), about.kubernetes}
+    return not is_over and ran <= {"", begun.kubernetes_of(about.release)}
 
 
 def _back(about: About, release: str, begun: Begun) -> str:

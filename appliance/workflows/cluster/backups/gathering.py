@@ -5,7 +5,7 @@ What does not answer is named in the manifest. Without a snapshot of etcd there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -51,6 +51,19 @@ class Asked:
         return ", ".join(self.kinds)
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """What is known of the cluster that a backup is of.
+
+    Attributes:
+        etcd: what its snapshot holds.
+        kubernetes: the version that every control-plane node runs; empty: several, or not told.
+    """
+
+    etcd: EtcdContent
+    kubernetes: str = ""
+
+
 def asked_of(site: Site) -> tuple[Asked, ...]:
     """Who is asked for what, beside the snapshot of etcd."""
     found = [Asked(node, (CONTROL_PLANE,)) for node in site.control_plane]
@@ -62,8 +75,8 @@ def asked_of(site: Site) -> tuple[Asked, ...]:
 
 def gather(
     site: Site, backup: str, session: Session, writer: Writer, more: Sequence[Asked] = ()
-) -> EtcdContent:
-    """Write every part; return what the snapshot of etcd holds.
+) -> Gathered:
+    """Write every part; return what is known of the cluster.
 
     Args:
         site: the site.
@@ -81,8 +94,10 @@ def gather(
         _put_local(session, writer)
         session.observer.note("saving etcd, and restoring the snapshot once")
         etcd = _etcd(Asked(first, (ETCD,)), snapshot, session, writer)
-        for one, stream in zip(asked, streams, strict=True):
-            _put_node(one, stream, session, writer)
+        answers = [
+            (one, _put_node(one, stream, session, writer))
+            for one, stream in zip(asked, streams, strict=True)
+        ]
     for node in others if etcd is None else ():
         again = Asked(node, (ETCD,))
         with _begun([again], backup, session) as (snapshot,):
@@ -96,7 +111,17 @@ def gather(
             hint="see what is wrong: appliance status; then run the same command again",
             details=reasons,
         )
-    return etcd
+    told = {one.node.name: answer for one, answer in answers if CONTROL_PLANE in one.kinds}
+    return Gathered(etcd, _kubernetes(told, session))
+
+
+def _kubernetes(told: Mapping[str, NodeAnswer | None], session: Session) -> str:
+    """The version that all control-plane nodes run: half-way through an upgrade there is none."""
+    versions = {name: answer.kubernetes if answer else "" for name, answer in told.items()}
+    if len(known := set(versions.values()) - {""}) > 1:
+        each = ", ".join(f"{name} {version or 'not told'}" for name, version in versions.items())
+        session.observer.note(f"the backup names no version of Kubernetes, as several run: {each}")
+    return known.pop() if len(known) == 1 and all(versions.values()) else ""
 
 
 @contextmanager
