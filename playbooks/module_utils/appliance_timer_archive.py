@@ -240,7 +240,7 @@ def write(about, gathered, told, limits):
     """Write a backup of what was gathered; return the document beside it.
 
     Args:
-        about: id, site, created, release, tool_version, recipients (fingerprints).
+        about: id, site, created, release, tool_version, recipients (fingerprints), kubernetes.
         gathered: parts and missing, as ``appliance_backup.Gathered`` has them.
         told: endpoint, versions, etcd, node, and missing things of elsewhere.
         limits: recipients (public keys), most_bytes of the file, spare_bytes of the disk.

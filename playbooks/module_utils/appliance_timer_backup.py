@@ -85,6 +85,8 @@ def make(want):
                 "release": want["release"],
                 "tool_version": want["tool_version"],
                 "recipients": want["fingerprints"],
+                # What runs here: the release is that of the last install on this node.
+                "kubernetes": str(found.told.get("kubernetes") or ""),
             },
             found,
             {

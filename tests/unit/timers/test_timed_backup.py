@@ -61,6 +61,19 @@ def test_what_a_node_writes_is_a_backup_for_every_command(node: Node) -> None:
     assert sidecar.about.recipients == (fingerprint(node.public),)
 
 
+@pytest.mark.parametrize(("told", "version"), [("1.24.17", "1.24.17"), ("", ""), (None, "")])
+def test_a_backup_says_what_runs_on_its_node(node: Node, told: str | None, version: str) -> None:
+    """Its release is of the last install there, and stays that after an upgrade."""
+    node.kubernetes = told
+    assert run() == 0
+    store = BackupStore(FolderPlace(node.place))
+    (held,) = store.held()
+    about = store.check(held.id).about
+    assert (about.kubernetes, about.release) == (version, "k8s-1.23.5-r1")
+    with (node.place / f"{held.id}.backup").open("rb") as stream:
+        assert check_parts(stream, read_identities(node.key)).about == about
+
+
 def test_no_plain_text_and_no_secret_stays(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
     everything = b"".join(path.read_bytes() for path in node.place.iterdir())

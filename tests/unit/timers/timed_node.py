@@ -55,6 +55,7 @@ class Node:
         self.folder = folder
         self.etcd: dict[str, Any] | None = ETCD
         self.fault: BaseException | None = None
+        self.kubernetes: str | None = "1.24.17"
 
     def want(self, **more: Any) -> dict[str, Any]:
         """What the site says."""
@@ -89,6 +90,8 @@ class Node:
         found.text("control_plane/cp1/pki/ca.key", b"key of the CA")
         found.lacks("objects", "no answer; token: abcdef.0123")
         found.told["etcd"] = self.etcd
+        if self.kubernetes is not None:
+            found.told["kubernetes"] = self.kubernetes
         return found
 
     @property

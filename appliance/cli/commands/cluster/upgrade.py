@@ -218,7 +218,7 @@ def _tell(done: UpgradeResult, site: Site, to: str, *, dry_run: bool) -> None:
     if carrier(site) is not None:
         say(
             "until it is told the release, the timer's backups name the one before, and a restore "
-            "refuses those: appliance install --only timers"
+            "refuses those that say no Kubernetes: appliance install --only timers"
         )
     say("what else the release brings: appliance plan")
 
