@@ -17,7 +17,7 @@ from appliance.model.backup.names import ANOTHER_BACKUP, CONTROL_PLANE, RUNAI
 from appliance.model.backup.record import Sha256
 from appliance.model.backup.restore import UNKNOWN
 from appliance.model.backup.restore_identity import of_the_file
-from appliance.model.backup.restoring.restore_release import Begun, KnownRelease, of_another_release
+from appliance.model.backup.restoring.restore_release import Begun, KnownRelease, of_another_install
 from appliance.model.documents.typed_json import Line, typed
 from appliance.model.state.plan import Plan, Refusal
 
@@ -142,12 +142,8 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
     stage = _stage([machines.get(node.name) for node in members])
     authorities, fault = _authorities(site, manifest)
     leader = site.control_plane[0].name
-    stranger = of_another_release(
-        manifest.about,
-        site.settings.appliance_release,
-        {},
-        Begun(None, releases or {}),
-        resumes=False,
+    stranger = of_another_install(
+        manifest.about, site.settings.appliance_release, Begun(None, releases or {})
     )
     refusals = [
         *of_the_file(site, manifest, tool_version),

@@ -16,12 +16,17 @@ from appliance.model.backup.restore import RestorePlan
 from appliance.model.site.settings import Node
 from appliance.model.state.journal import Record, Run
 from appliance.model.state.plan import Choice, Plan, Refusal
-from appliance.workflows.cluster.restore import RestoreResult
+from appliance.workflows.cluster.restore import RestoreRequest, RestoreResult
+from appliance.workflows.cluster.restoring.new_machines import (
+    NewMachinesResult,
+    NewMachinesSources,
+    restore_new_machines,
+)
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack, run
 from tests.sessions import fake_session
-from tests.unit.restore.rack import BACKUP, MANIFEST
+from tests.unit.restore.rack import BACKUP, MANIFEST, RELEASES
 
 KEY = claim_of(BACKUP)
 DIGEST = json.dumps(
@@ -190,3 +195,14 @@ class NewRack:
     def _annotate(self, names: Sequence[str], key: str, value: str | None) -> None:
         for name in names:
             self.annotated.setdefault(name, {})[key] = value
+
+
+def bring_back(
+    rack: NewRack, manifest: Manifest | None = None, *, answer: bool = True, dry_run: bool = False
+) -> NewMachinesResult:
+    """Type the command once."""
+    request = RestoreRequest(rack.site, run("cluster restore"), dry_run=dry_run)
+    file = FakeFile(manifest or backed_up(rack.masters))
+    keys = ("host key of cp1: ssh-ed25519 SHA256:a",)
+    ports = NewMachinesSources(rack, file, rack, keys, lambda: RELEASES)
+    return restore_new_machines(request, ports, lambda _plan: answer)

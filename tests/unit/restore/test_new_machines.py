@@ -28,28 +28,19 @@ from appliance.model.backup.restore import RestoreOptions, plan_restore
 from appliance.model.state.cluster.cluster import SERIAL_ANNOTATION
 from appliance.model.state.facts.identity import UUID_ANNOTATION, MachineIdentity
 from appliance.model.state.plan import Refusal
-from appliance.workflows.cluster.restore import RestoreRequest
-from appliance.workflows.cluster.restoring.new_machines import (
-    NewMachinesResult,
-    NewMachinesSources,
-    changes,
-    restore_new_machines,
-)
+from appliance.workflows.cluster.restoring.new_machines import changes
 from tests import samples
-from tests.fakes import run
 from tests.unit.restore.database_rack import journal_line
-from tests.unit.restore.new_rack import DIGEST, KEY, FakeFile, Killed, NewRack, backed_up
-from tests.unit.restore.rack import ABOUT, RELEASES, view
-
-
-def bring_back(
-    rack: NewRack, manifest: Manifest | None = None, *, answer: bool = True, dry_run: bool = False
-) -> NewMachinesResult:
-    request = RestoreRequest(rack.site, run("cluster restore"), dry_run=dry_run)
-    file = FakeFile(manifest or backed_up(rack.masters))
-    keys = ("host key of cp1: ssh-ed25519 SHA256:a",)
-    ports = NewMachinesSources(rack, file, rack, keys, lambda: RELEASES)
-    return restore_new_machines(request, ports, lambda _plan: answer)
+from tests.unit.restore.new_rack import (
+    DIGEST,
+    KEY,
+    FakeFile,
+    Killed,
+    NewRack,
+    backed_up,
+    bring_back,
+)
+from tests.unit.restore.rack import ABOUT, view
 
 
 @pytest.mark.parametrize("masters", [1, 3])
@@ -211,6 +202,17 @@ def test_a_site_whose_upgrade_had_just_begun_is_told_the_way_back() -> None:
     (found,) = bring_back(rack, dry_run=True).plan.refusals
     assert found.seen == "a backup of the release k8s-1.23.5-r1"
     assert "set appliance_release: k8s-1.23.5-r1 in site.yml" in found.hint
+
+
+@pytest.mark.parametrize(("ran", "done"), [("1.23.17", True), ("1.23.5", False)])
+def test_new_machines_get_the_kubernetes_that_ran(ran: str, done: bool) -> None:
+    """The names of the releases do not matter where the backup says what ran."""
+    rack = of_release(NewRack(), "k8s-1.23.17-r1")
+    manifest = backed_up(1, about=replace(ABOUT, kubernetes=ran))
+    if done:
+        assert bring_back(rack, manifest).done
+    else:
+        assert "a backup of Kubernetes 1.23.5" in _refused(rack, manifest)
 
 
 def test_another_number_of_control_planes_is_refused() -> None:

@@ -9,6 +9,8 @@ import pytest
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.backup.restoring.restore_release import (
     Begun,
+    KnownRelease,
+    of_another_install,
     of_another_release,
     release_lines,
 )
@@ -150,3 +152,51 @@ def test_a_forecast_says_by_what_a_backup_fits(
     found = release_lines(about, release, begun)
     assert len(found) == len(lines)
     assert all(wanted in one for wanted, one in zip(lines, found, strict=True))
+
+
+TWICE = Begun(None, {**RELEASES, "k8s-1.23.5-r2": KnownRelease("1.23.5", (OLD,))})
+
+
+@pytest.mark.parametrize(
+    ("release", "label", "ran", "begun", "hint"),
+    [
+        # The names of the release differ, and what ran is what the site installs.
+        (NEW, OLD, "1.24.17", LOST, ""),
+        (OLD, NEW, "1.23.5", LOST, ""),
+        ("k8s-1.23.5-r2", OLD, "1.23.5", TWICE, ""),
+        # Made while an upgrade had begun: the names are the same, and the old one still ran.
+        (NEW, NEW, "1.23.5", LOST, f"set appliance_release: {OLD} in site.yml, then run again"),
+        (NEW, OLD, "1.23.5", LOST, f"set appliance_release: {OLD} in site.yml, then run again"),
+        (
+            NEW,
+            "k8s-1.23.5-r2",
+            "1.23.5",
+            TWICE,
+            f"set appliance_release: k8s-1.23.5-r2 (or {OLD}) in site.yml, then run again",
+        ),
+        (
+            NEW,
+            NEW,
+            "1.22.9",
+            LOST,
+            "take a tool that has a release with Kubernetes 1.22.9; or use another backup; list "
+            "them: appliance cluster backup list",
+        ),
+        # Without the version, the names decide.
+        (NEW, NEW, "", LOST, ""),
+    ],
+)
+def test_new_machines_get_the_kubernetes_that_ran(
+    release: str, label: str, ran: str, begun: Begun, hint: str
+) -> None:
+    about = replace(ABOUT, release=label, kubernetes=ran)
+    found = of_another_install(about, release, begun)
+    assert (found.hint if found else "") == hint
+    if found is not None:
+        assert found.seen == f"a backup of Kubernetes {ran}"
+
+
+def test_new_machines_are_judged_by_the_release_without_a_version() -> None:
+    found = of_another_install(replace(ABOUT, release=OLD), NEW, LOST)
+    assert found is not None
+    assert (found.seen, BACK in found.hint) == (f"a backup of the release {OLD}", True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from appliance.model.backup.names import ANOTHER_BACKUP
 from appliance.model.backup.restore_identity import CHECK
 from appliance.model.backup.restore_view import NodeView
 from appliance.model.state.plan import Refusal
@@ -136,6 +137,32 @@ def _of_another_kubernetes(about: About, name: str, version: str) -> Refusal:
         f"{about.kubernetes}, which ran when the backup was made",
         "use a backup of the Kubernetes that the nodes run; list them: appliance cluster backup "
         "list; without one: appliance docs recover-the-cluster",
+    )
+
+
+def of_another_install(about: About, release: str, begun: Begun) -> Refusal | None:
+    """Why new machines with site.yml's release may not get what a backup holds; None: they may.
+
+    What ran when it was made decides here, too; without it, the name of the release does.
+    """
+    if not about.kubernetes:
+        return of_another_release(about, release, {}, begun, resumes=False)
+    wanted = begun.kubernetes_of(release)
+    if wanted == about.kubernetes:
+        return None
+    fit = [n for n, known in begun.releases.items() if known.kubernetes == about.kubernetes]
+    fit.sort(key=lambda name: (name != about.release, name))
+    others = f" (or {', '.join(fit[1:])})" if fit[1:] else ""
+    hint = f"take a tool that has a release with Kubernetes {about.kubernetes}; or {ANOTHER_BACKUP}"
+    if fit:
+        hint = f"set appliance_release: {fit[0]}{others} in site.yml, then run again"
+    return Refusal(
+        about.id,
+        CHECK,
+        f"a backup of Kubernetes {about.kubernetes}",
+        f"Kubernetes {wanted or 'of a release that this tool has'}, as the release {release} of "
+        "site.yml has it",
+        hint,
     )
 
 
