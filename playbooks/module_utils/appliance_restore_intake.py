@@ -124,7 +124,7 @@ def look(others=()):
         "member": _member(manifest),
         "joined": (KUBERNETES / "kubelet.conf").is_file(),
         "account_key": _sum_of(KUBERNETES / "pki/sa.pub"),
-        "kubernetes": _version(KUBERNETES / "manifests/kube-apiserver.yaml"),
+        "kubernetes": _kubernetes(),
         "etcd": etcd(),
         "others": _asked(others),
         "free_bytes": disk.f_bavail * disk.f_frsize,
@@ -157,6 +157,17 @@ def _member(manifest):
         match = re.search(r"^\s*- \"?%s=([^\s\"]+)" % re.escape(flag), text, re.MULTILINE)
         found[key] = match.group(1) if match else ""
     return found
+
+
+def _kubernetes():
+    """Return the version of the API server that this node starts, or that a restore stopped."""
+    pod = "manifests/kube-apiserver.yaml"
+    found = {_version(KUBERNETES / pod)} - {""}
+    if not found:
+        # Role etcd_restore keeps what it stopped there until it starts it again.
+        stopped = sorted(RESTORES.glob("*/" + pod))[-MOST_MARKS:]
+        found = {_version(path) for path in stopped} - {""}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _version(manifest):

@@ -29,7 +29,8 @@ class NodeView:
         others: address of another control-plane node -> the same of its etcd, as this one reaches
             it.
         account_key: sha256 of the public key that service accounts are known by; empty: none.
-        kubernetes: the version of the API server in its manifest; empty where there is none.
+        kubernetes: the version of the API server in its manifest, or in the one that a restore
+            stopped; empty where there is none.
     """
 
     marks: Annotated[dict[Line, Acts], Field(max_length=100)]

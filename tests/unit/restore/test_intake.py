@@ -64,6 +64,29 @@ def test_a_node_says_which_api_server_it_starts(image: str, version: str) -> Non
     assert intake.look()["kubernetes"] == version
 
 
+@pytest.mark.parametrize(
+    ("stopped", "starts", "version"),
+    [
+        ({"a": "1.23.5"}, "", "1.23.5"),
+        ({"a": "1.23.5", "b": "1.23.5"}, "", "1.23.5"),
+        ({"a": "1.23.5", "b": "1.23.17"}, "", ""),
+        ({"a": "1.23.5"}, "1.23.17", "1.23.17"),
+        ({}, "", ""),
+    ],
+)
+def test_a_node_says_which_api_server_another_restore_stopped(
+    stopped: dict[str, str], starts: str, version: str
+) -> None:
+    """That restore is given up for one of another backup, which takes its manifests over."""
+    places = {intake.RESTORES / key / "manifests": one for key, one in stopped.items()}
+    places |= {intake.KUBERNETES / "manifests": starts} if starts else {}
+    for folder, one in places.items():
+        folder.mkdir(parents=True)
+        pod = f"    image: reg.test:5000/kube-apiserver:v{one}\n"
+        (folder / "kube-apiserver.yaml").write_text(pod)
+    assert intake.look()["kubernetes"] == version
+
+
 def test_each_node_is_asked_for_the_others() -> None:
     asked: dict[str, list[str]] = {}
 
