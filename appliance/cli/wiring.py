@@ -149,7 +149,7 @@ class Wiring:
         from appliance.adapters.local.this_machine import ThisMachine
         from appliance.workflows.session.checks import preflight_with
 
-        return preflight_with(ThisMachine())
+        return preflight_with(ThisMachine(), self.archive)
 
     def session(
         self,

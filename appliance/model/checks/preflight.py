@@ -129,8 +129,8 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
         desired: site, release and bundle.
         node_facts: node name -> its facts.
         observed: the same, with the cluster's state.
-        accepted: node name -> the machine accepted for it, beyond what the cluster's own Node
-            objects say (the planner refuses those).
+        accepted: node name -> the machine accepted for it, of those that would be let in, beyond
+            what the cluster's own Node objects say (the planner refuses those).
         models: hardware models by name; host_vars say which one a node is.
         minima: group of the inventory -> the least that a node of it needs.
 

@@ -127,7 +127,8 @@ def plan(
 
 
 def _not_judged(finding: Finding) -> UnknownFact:
-    return UnknownFact(finding.node, finding.check, str(finding.expected), str(finding.seen))
+    expected, seen = str(finding.expected), str(finding.seen)
+    return UnknownFact(finding.node, finding.check, expected, seen, finding.hint)
 
 
 def _again(

@@ -82,12 +82,14 @@ class UnknownFact:
     Attributes:
         step: the step, or the check of preflight, that needs the fact.
         why: what did not answer, and how.
+        hint: what makes it known.
     """
 
     node: str
     step: str
     path: str
     why: str
+    hint: str = "the node is very busy: check its load (uptime), then run the same command again"
 
     def sentence(self) -> str:
         """Return it in one line: node, fact, step, reason."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable
+from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.node.baseline import (
     FIRST,
     FOLDER,
@@ -17,6 +19,7 @@ from appliance.model.node.baseline import (
 )
 from appliance.model.node.membership import MemberRecord, settled
 from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.nodes.node_state import node_states
 
 if TYPE_CHECKING:
@@ -55,6 +58,46 @@ def read_passports(archive: Archive) -> dict[str, Passport]:
         if passport.document == name:
             found[passport.node] = passport
     return found
+
+
+@dataclass(frozen=True)
+class AcceptedMachines:
+    """Which machines were accepted, of the nodes that were asked for.
+
+    Attributes:
+        machines: node -> the machine of its passport; not there where it never had one.
+        unread: node -> why its passport was not read.
+        corrupt: node -> why what is kept as its passport is none.
+    """
+
+    machines: Mapping[str, MachineIdentity] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    corrupt: Mapping[str, str] = field(default_factory=dict)
+
+
+def accepted_machines(archive: Archive, names: Collection[str]) -> AcceptedMachines:
+    """The accepted machines of these nodes; without a name, nothing is read."""
+    if not names:
+        return AcceptedMachines()
+    try:
+        documents = archive.everything(FOLDER)
+    except ApplianceError as error:
+        return AcceptedMachines(unread=dict.fromkeys(names, error.message))
+    machines, corrupt = {}, {}
+    for name in names:
+        document = document_of(name)
+        if document not in documents:
+            continue
+        try:
+            passport = parse_passport(documents[document])
+        except ValueError as error:
+            corrupt[name] = f"{document}: {error}"
+            continue
+        if passport.node == name:
+            machines[name] = passport.machine
+        else:
+            corrupt[name] = f"{document}: it is that of {passport.node}"
+    return AcceptedMachines(machines, corrupt=corrupt)
 
 
 def acceptance(run: Run, clock: Clock, why: str = FIRST) -> Acceptance:

@@ -163,9 +163,7 @@ def require_seen(unknown: Sequence[UnknownFact]) -> None:
     if unknown:
         first, *others = unknown
         raise NodeUnreachable(
-            first.sentence(),
-            hint="the node is very busy: check its load (uptime), then run the same command again",
-            details=[one.sentence() for one in others],
+            first.sentence(), hint=first.hint, details=[one.sentence() for one in others]
         )
 
 

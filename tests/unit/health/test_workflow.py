@@ -104,12 +104,12 @@ def test_an_error_of_the_pods_takes_the_warnings_before_it_along(
 
 def test_the_vault_is_opened_only_where_a_check_asks_for_what_is_in_it() -> None:
     rack, host = installed(samples.desired()), FakeControlHost()
-    preflight_with(host)(rack.desired, {}, _observed(rack))
+    preflight_with(host, FakeArchive())(rack.desired, {}, _observed(rack))
     assert host.opened == [], "no check of Run:ai is made without Run:ai"
     desired = samples.desired(samples.site(runai={"cluster_values_file": "/media/runai.yaml"}))
-    preflight_with(host)(desired, {}, _observed(FakeRack(desired)))
+    preflight_with(host, FakeArchive())(desired, {}, _observed(FakeRack(desired)))
     desired = samples.desired(samples.site(runai={}))
-    preflight_with(host)(desired, {}, _observed(FakeRack(desired)))
+    preflight_with(host, FakeArchive())(desired, {}, _observed(FakeRack(desired)))
     assert host.opened == [False, True]
 
 

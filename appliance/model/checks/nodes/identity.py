@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from appliance.model.components.base.subject import Subject
 from appliance.model.components.control_plane.certificates import cure, endings
 from appliance.model.components.control_plane.immutable_settings import certificate_names
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity_of, likeness
 from appliance.model.state.findings import Finding
+from appliance.model.state.nodes.kubeadm_state import is_member
+
+if TYPE_CHECKING:
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.observed import Observed
 
 NO_MAC = {"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"}
 
@@ -150,6 +157,52 @@ def expected_mac(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def newcomers(desired: Desired, observed: Observed) -> frozenset[str]:
+    """The machines that an install would let into the cluster, and that nobody has judged yet.
+
+    Those are the empty ones, and those without a Node object. ``node add`` and ``node rejoin``
+    have judged the machine that they return. Where there is no cluster, none was accepted into it.
+    """
+    cluster = observed.cluster
+    if isinstance(cluster, NoCluster):
+        return frozenset()
+    found = set()
+    for node in desired.site.cluster_members:
+        facts = observed.node_facts.get(node.name)
+        if facts is None or facts.kubernetes_untold or node.name in desired.returning:
+            continue
+        unlisted = isinstance(cluster, Cluster) and node.name not in cluster.nodes
+        if unlisted or not is_member(facts):
+            found.add(node.name)
+    return frozenset(found)
+
+
+def unread_passports(unread: Mapping[str, str], corrupt: Mapping[str, str]) -> Iterator[Finding]:
+    """Nobody knows which machine was accepted under these names.
+
+    Args:
+        unread: node -> why the control-plane nodes did not give its passport.
+        corrupt: node -> why the passport that they gave is none.
+    """
+    expected = "the machine that was accepted under this name"
+    for node, why in sorted(unread.items()):
+        hint = "see what is wrong with the control-plane nodes: appliance status"
+        yield Finding(node, "passport", "unseen", why, expected, hint)
+    for node, why in sorted(corrupt.items()):
+        yield Finding(
+            node,
+            "passport",
+            "error",
+            f"a passport that cannot be read ({why})",
+            f"the passport of {expected}",
+            f"if this is the right machine, accept it: {_accept(node)}",
+        )
+
+
+def _accept(node: str) -> str:
+    return f"appliance node add {node} --replace {node}"
+
+
 def passport(subject: Subject) -> Iterator[Finding]:
     """The machine is the one that was accepted under this name, which may return."""
     known, seen = subject.accepted.get(subject.node.name), identity_of(subject.facts)
@@ -158,8 +211,8 @@ def passport(subject: Subject) -> Iterator[Finding]:
             "passport",
             f"a machine with {seen.words()}",
             f"{known.words()}, which was accepted under this name",
-            "connect the accepted machine again, or remove the old one first: "
-            f"appliance node remove {subject.node.name}",
+            "connect the accepted machine again; or, if this machine replaces it: "
+            f"{_accept(subject.node.name)}",
         )
 
 
