@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -42,6 +42,8 @@ class UpgradeMark:
             before the first change of a release of the path.
         before: the release of site.yml when it began; empty where nobody noted it.
         window_days: a certificate with fewer days left stops the upgrade; 0 for a week or less.
+        former: the mark of the upgrade before, which is over and left workers out; it counts again
+            where this one is dropped. None where none were, or nobody noted it.
     """
 
     release: Line
@@ -53,12 +55,18 @@ class UpgradeMark:
     snapshots: tuple[Line, ...] = ()
     before: Line = ""
     window_days: Annotated[float, Field(ge=0, le=3660, allow_inf_nan=False)] = 0.0
+    former: UpgradeMark | None = None
 
     def as_text(self) -> str:
         """The annotation's value."""
-        # Tools of before know no window: they read the mark of a short one.
-        said = {name: one for name, one in asdict(self).items() if name != "window_days" or one}
+        # Tools of before know neither: they read the mark of a short window, without a former one.
+        newer = ("window_days", "former")
+        said = {name: one for name, one in asdict(self).items() if name not in newer or one}
         return json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+    def ended(self, without: tuple[str, ...]) -> UpgradeMark:
+        """The mark when all but these workers have the release."""
+        return replace(self, over=True, without=without, former=None)
 
     def snapshot_of(self, release: str) -> str:
         """``RELEASE NODE PATH`` of the snapshot before a release of the path; empty: none."""
@@ -107,6 +115,21 @@ def mark_of(cluster: ClusterState) -> UpgradeMark | None:
     return max(
         found, key=lambda mark: (not mark.is_readable, mark.since, not mark.over), default=None
     )
+
+
+def owed_before(last: UpgradeMark | None, to: str) -> UpgradeMark | None:
+    """What an upgrade to a release keeps of the mark that it replaces: workers that lack another.
+
+    Args:
+        last: the mark that is there; None without one.
+        to: the release of the upgrade that begins or goes on.
+    """
+    if last is None or last.release == to:
+        return last.former if last else None
+    former = replace(last, former=None)
+    # One that is too long together is not noted: the mark itself has to be read back.
+    is_short = len(former.as_text().encode()) < _SPARE_BYTES // 2
+    return former if last.over and last.without and is_short else None
 
 
 def with_snapshot(snapshots: Sequence[str], new: str) -> tuple[str, ...]:

@@ -71,9 +71,11 @@ def abandon_upgrade(app: Application, site: Path, *, dry_run: bool, yes: bool, o
 
 def _show(drop: Drop, *, err: bool) -> None:
     print_line(drop.mark.sentence(), err=err)
-    print_line(f"nothing of it has begun: every node runs {drop.before}", err=err)
+    print_line(f"nothing of it has begun: {drop.who} runs {drop.before}", err=err)
     print_line(f"site.yml gets: appliance_release: {drop.before}", err=err)
     print_line(f"the mark of the upgrade is taken from {', '.join(drop.nodes)}", err=err)
+    if drop.former is not None:
+        print_line(f"they get the mark of before again: {drop.former.sentence()}", err=err)
 
 
 def _tell(done: DropResult, served: str) -> None:
@@ -86,7 +88,7 @@ def _tell(done: DropResult, served: str) -> None:
         return
     before = done.drop.before
     print_line(f"verified: the upgrade to {done.drop.mark.release} was dropped")
-    print_line(f"site.yml has {before}, which every node runs")
+    print_line(f"site.yml has {before}, which {done.drop.who} runs")
     if served != before:
         say(f"the services node does not serve {before}: appliance install --bundle DIR")
     else:
@@ -99,5 +101,6 @@ def _as_json(done: DropResult) -> dict[str, object]:
         "upgrade": drop.mark.sentence() if drop else None,
         "release": drop.before if drop else None,
         "nodes": list(drop.nodes) if drop else [],
+        "former": drop.former.sentence() if drop and drop.former else None,
         "done": done.done,
     }

@@ -7,16 +7,18 @@ here: dropping it (:mod:`appliance.workflows.cluster.upgrading.drop`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.state.nodes.maintenance import ANNOTATION as MAINTENANCE
+from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.plan import Refusal
-from appliance.model.state.upgrade import ANNOTATION
+from appliance.model.state.upgrade import ANNOTATION, REASON
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.proof import control_plane_names, versions_of
+from appliance.model.upgrade.versions import parse
 from appliance.model.upgrade.window import CONTROL_PLANE, EACH, KUBELET, RUNTIME
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Record
     from appliance.model.state.observed import Observed
     from appliance.model.state.upgrade import UpgradeMark
+    from appliance.model.upgrade.observed import NodeVersions
     from appliance.model.upgrade.path import Hop
 
 CHECK: Final = "not_begun"
@@ -41,13 +44,21 @@ class Drop:
 
     Attributes:
         mark: what names it.
-        before: the release that every node runs.
+        before: the release that every node runs, but the workers that were left out before.
         nodes: those that carry the mark.
+        former: the mark that they get again: of the upgrade that left workers out. None where
+            there was none.
     """
 
     mark: UpgradeMark
     before: str
     nodes: tuple[str, ...]
+    former: UpgradeMark | None = None
+
+    @property
+    def who(self) -> str:
+        """Who runs the release of before, in words."""
+        return f"every node but {', '.join(self.former.without)}" if self.former else "every node"
 
 
 @dataclass(frozen=True)
@@ -81,25 +92,69 @@ def plan_drop(
     if not mark.is_readable or mark.over or mark.release not in found.hops:
         expected = "an upgrade that has not begun, to a release that this tool knows"
         return (Refusal(first, CHECK, mark.sentence(), expected, mark.command),)
+    left = left_out_before(site, mark)
+    found_there = {
+        name: one for name, one in versions_of(site, observed).items() if name not in left
+    }
     refusals = [
-        *_of_maintenance(cluster, mark),
+        *_of_maintenance(cluster, mark, left),
         *_of_strangers(site, cluster, mark),
-        *_of_versions(site, observed, mark, found.hops),
+        *_of_versions(site, found_there, mark, found.hops),
         *_of_jobs(site, observed, mark),
         *_of_what_is_kept(site, mark, found.kept),
         *_of_records(mark, found.records),
     ]
     if refusals:
         return tuple(refusals)
-    before = _before(site, observed, mark, found.hops)
+    before = _before(found_there, mark, found.hops)
     if isinstance(before, Refusal):
         return (before,)
+    behind = tuple(_of_left_out(site, observed, mark, found.hops[before], found.hops))
+    if behind:
+        return behind
     nodes = (
         name
         for name, node in cluster.nodes.items()
         if node.control_plane and ANNOTATION in node.annotations
     )
-    return Drop(mark, before, tuple(nodes))
+    return Drop(mark, before, tuple(nodes), _former(mark))
+
+
+def _former(mark: UpgradeMark) -> UpgradeMark | None:
+    """The mark that counts again; one that is not over is none, whoever wrote it."""
+    former = mark.former
+    return former if former is not None and former.is_readable and former.over else None
+
+
+def left_out_before(site: Site, mark: UpgradeMark) -> frozenset[str]:
+    """The workers that an earlier upgrade left out: they need not answer, nor run the same."""
+    former = _former(mark)
+    if former is None:
+        return frozenset()
+    workers = {node.name for node in site.workers} - {site.services_node.name}
+    return frozenset(former.without) & workers
+
+
+def _of_left_out(
+    site: Site, observed: Observed, mark: UpgradeMark, before: Hop, hops: Mapping[str, Hop]
+) -> Iterator[Refusal]:
+    """What is noted of workers that were left out, against what runs there."""
+    former, found = _former(mark), versions_of(site, observed)
+    left = left_out_before(site, mark)
+    if left and former is not None and former.release != before.release:
+        seen = f"{former.sentence()}, but the others run {before.release}"
+        yield _unknown(control_plane_names(site)[0], seen, "the release that was reached", mark)
+    older = {
+        (str(hop.kubernetes), hop.runtime)
+        for hop in hops.values()
+        if hop.kubernetes <= before.kubernetes and hop.release != mark.release
+    }
+    for name in sorted(left):
+        node = found[name]
+        # What its kube-proxy runs follows the cluster, not the node.
+        if node is not None and (node.kubelet, node.runtime) not in older:
+            seen = f"kubelet {node.kubelet or 'unknown'} on {node.runtime or 'no known runtime'}"
+            yield _unknown(name, seen, "what one known older release has", mark)
 
 
 def _begun(node: str, seen: str, expected: str, mark: UpgradeMark) -> Refusal:
@@ -115,8 +170,13 @@ def _unknown(node: str, seen: str, expected: str, mark: UpgradeMark) -> Refusal:
     return Refusal(node, CHECK, seen, expected, cure)
 
 
-def _of_maintenance(cluster: Cluster, mark: UpgradeMark) -> Iterator[Refusal]:
+def _of_maintenance(
+    cluster: Cluster, mark: UpgradeMark, left: Collection[str]
+) -> Iterator[Refusal]:
     for name, node in cluster.nodes.items():
+        kept = maintenance_of(node.annotations) if name in left else None
+        if kept is not None and not kept.reason.startswith(REASON):
+            continue
         # One that cannot be read is one, too.
         if MAINTENANCE in node.annotations:
             yield _begun(name, "a node out of service", "every node in service", mark)
@@ -136,10 +196,13 @@ def _of_strangers(site: Site, cluster: Cluster, mark: UpgradeMark) -> Iterator[R
 
 
 def _of_versions(
-    site: Site, observed: Observed, mark: UpgradeMark, hops: Mapping[str, Hop]
+    site: Site,
+    found: Mapping[str, NodeVersions | None],
+    mark: UpgradeMark,
+    hops: Mapping[str, Hop],
 ) -> Iterator[Refusal]:
     """What runs the release already, or cannot be read; a worker that never joined runs nothing."""
-    found, masters = versions_of(site, observed), control_plane_names(site)
+    masters = control_plane_names(site)
     there = [one for one in found.values() if one is not None]
     for name in masters:
         node = found[name]
@@ -153,9 +216,44 @@ def _of_versions(
     target = ({str(hops[mark.release].kubernetes)}, {hops[mark.release].runtime})
     versions = {text for one in there for _, text in one.texts() if text}
     runtimes = {one.runtime for one in there if one.runtime}
-    if len(versions) > 1 or len(runtimes) > 1 or (versions, runtimes) == target:
+    behind = _behind(there, masters, hops[mark.release])
+    if behind:
+        yield from (_left_behind(node, mark) for node in behind)
+    elif len(versions) > 1 or len(runtimes) > 1 or (versions, runtimes) == target:
         seen = " and ".join(sorted(versions | runtimes))
         yield _begun(masters[0], seen, f"one release before {mark.release} everywhere", mark)
+
+
+def _behind(
+    there: Sequence[NodeVersions], masters: Sequence[str], target: Hop
+) -> tuple[NodeVersions, ...]:
+    """The workers whose older kubelet alone differs: an earlier upgrade may have left them out."""
+    rest = [one for one in there if one.name in masters]
+    main = {text for one in rest for _, text in one.texts()}
+    if len(main) != 1 or str(target.kubernetes) in main:
+        return ()
+    newest = parse(next(iter(main)))
+    behind = [
+        one
+        for one in there
+        if one.name not in masters
+        and newest is not None
+        and (own := parse(one.kubelet)) is not None
+        and own < newest
+    ]
+    others = [one for one in there if one not in behind]
+    is_one = {text for one in others for _, text in one.texts()} == main
+    return tuple(behind) if is_one and len({one.runtime for one in others}) == 1 else ()
+
+
+def _left_behind(node: NodeVersions, mark: UpgradeMark) -> Refusal:
+    cure = (
+        f"this upgrade did not do that; an earlier one may have left {node.name} out: take it out, "
+        f"then run the same command again: appliance node remove {node.name}; or go on without it: "
+        f"{mark.command} --without {node.name}"
+    )
+    seen = f"kubelet {node.kubelet} on {node.runtime}, older than the control plane"
+    return Refusal(node.name, CHECK, seen, "the release of the others", cure)
 
 
 def _of_jobs(site: Site, observed: Observed, mark: UpgradeMark) -> Iterator[Refusal]:
@@ -207,10 +305,10 @@ def _of_records(mark: UpgradeMark, records: Sequence[Record]) -> Iterator[Refusa
 
 
 def _before(
-    site: Site, observed: Observed, mark: UpgradeMark, hops: Mapping[str, Hop]
+    found: Mapping[str, NodeVersions | None], mark: UpgradeMark, hops: Mapping[str, Hop]
 ) -> str | Refusal:
     """The release that runs, by its versions; the mark decides where several releases have them."""
-    there = [one for one in versions_of(site, observed).values() if one is not None]
+    there = [one for one in found.values() if one is not None]
     version, runtime = next(iter(there[0].texts()))[1], there[0].runtime
     fits = [
         hop.release

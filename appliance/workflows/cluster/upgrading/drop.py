@@ -15,7 +15,7 @@ from appliance.errors import NodeUnreachable, StepNotVerified
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.upgrade import ANNOTATION, mark_of
 from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.moves.drop import Drop, DropEvidence, plan_drop
+from appliance.model.upgrade.moves.drop import Drop, DropEvidence, left_out_before, plan_drop
 from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder, begun
@@ -83,7 +83,7 @@ def drop_upgrade(
         recorder.begin()
         now = _planned(request, session)
         require_as_shown(drop, now, "the upgrade has changed since it was shown")
-        why = (f"{drop.mark.sentence()}; every node runs {drop.before}",)
+        why = (f"{drop.mark.sentence()}; {drop.who} runs {drop.before}",)
         with recorder.run_step(DROP, drop.nodes, why):
             session.choose_release(drop.before)
             with begun():
@@ -104,7 +104,7 @@ def _planned(request: DropRequest, session: Session) -> Drop | None:
     mark = mark_of(cluster)
     if mark is None:
         return None
-    require_all(look)
+    require_all(look, left_out_before(site, mark))
     kept = {
         node.name: evidence.began(node, mark.id) if evidence else Silence("it was not asked")
         for node in site.control_plane
@@ -118,12 +118,13 @@ def _planned(request: DropRequest, session: Session) -> Drop | None:
 
 
 def _carry_out(request: DropRequest, session: Session, drop: Drop) -> None:
-    """Take the marks away, and look whether they are gone."""
+    """Take the marks away, or give back that of before, and look whether they are gone."""
+    former = drop.former
     # First where it is read without an API: no command revives an upgrade that is over.
-    keep_record(session, replace(drop.mark, over=True))
-    session.members.annotate(drop.nodes, ANNOTATION, None)
+    keep_record(session, former or replace(drop.mark, over=True))
+    session.members.annotate(drop.nodes, ANNOTATION, former.as_text() if former else None)
     left, _ = observe(request.site, session.nodes, session.cluster)
-    if not isinstance(left.cluster, Cluster) or mark_of(left.cluster) is not None:
+    if not isinstance(left.cluster, Cluster) or mark_of(left.cluster) != former:
         raise StepNotVerified(
             f"{', '.join(drop.nodes)}: the mark of the upgrade was taken away, but it is not seen "
             "to be gone",

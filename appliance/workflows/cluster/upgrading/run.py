@@ -19,7 +19,8 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_RUNTIME, KUBERNETES_UPGRADE
 from appliance.model.state.nodes.maintenance import timestamp
 from appliance.model.state.observed import Observed
-from appliance.model.state.upgrade import ANNOTATION, REASON, UpgradeMark, mark_of, with_snapshot
+from appliance.model.state.upgrade import ANNOTATION as MARK
+from appliance.model.state.upgrade import REASON, UpgradeMark, mark_of, owed_before, with_snapshot
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.inventory import upgrade_inventory
 from appliance.model.upgrade.moves.runtime import with_runtimes
@@ -211,6 +212,7 @@ class UpgradeRun:
             snapshots=with_snapshot(old.snapshots if old else (), snapshot),
             before=old.before if old else request.before,
             window_days=window_days(request, self._session, self._plan),
+            former=owed_before(last, request.options.to),
         )
         self._annotate(self._mark)
 
@@ -238,7 +240,7 @@ class UpgradeRun:
         last = mark or (replace(self._mark, over=True) if self._mark else None)
         if last is not None:
             keep_record(self._session, last)
-        self._session.members.annotate(control_plane_names(self._site), ANNOTATION, value)
+        self._session.members.annotate(control_plane_names(self._site), MARK, value)
 
     def _require_majority(self, step: UpgradeStep) -> None:
         """Refuse to restart one etcd while another is down: of three, two carry the API.
@@ -394,5 +396,5 @@ class UpgradeRun:
         self._complete()
         without = self._request.options.without
         mark = mark_of(self._observed.cluster)
-        self._annotate(replace(mark, over=True, without=without) if mark and without else None)
+        self._annotate(mark.ended(without) if mark and without else None)
         return True
