@@ -234,8 +234,14 @@ class _Run:
         if isinstance(observed.cluster, Cluster):
             return observed.cluster
         raise StepNotVerified(
-            api_silence(observed), hint=f"see: appliance status; repair it, then {AGAIN}"
+            api_silence(observed),
+            hint=f"see: appliance status; repair it, then {AGAIN}",
+            details=self._lacks(),
         )
+
+    def _lacks(self) -> list[str]:
+        """One sentence for each node that did not come or was not returned."""
+        return [f"{name} does not come: {why}" for name, why in self._missing.items()]
 
     def _look(self) -> Observed:
         observed, _ = observe(self._known, self._session.nodes, self._session.cluster)
@@ -284,9 +290,8 @@ class _Run:
         recorder = Recorder(self._request.run, self._session)
         with recorder.run_step(step, names, ["the rack is up"]):
             points = self._open_points(step, names)
-            lacks = [f"{name} does not come: {why}" for name, why in self._missing.items()]
-            if lacks or points:
-                first, *others = (*lacks, *points)
+            if lacks := (*self._lacks(), *points):
+                first, *others = lacks
                 raise StepNotVerified(
                     first,
                     hint=f"see: appliance status; repair it, then {AGAIN}; for a node that is "

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ApplianceError, ClusterSilent, NodeUnreachable, StepNotVerified
+from appliance.errors import (
+    ApplianceError,
+    ClusterError,
+    ClusterSilent,
+    NodeUnreachable,
+    StepNotVerified,
+)
 from appliance.model.state.cluster.cluster import ClusterState, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
 from tests.unit.rack.bench import Bench
@@ -67,6 +73,7 @@ def test_an_api_that_stays_away_is_no_success() -> None:
     assert bench.up().returned == ("cp1", "w2", "w1")
 
 
+WHY = "the API refused: the webhook is gone"
 REQUESTS = ("view", "mark", "clear", "annotate")
 
 
@@ -150,6 +157,28 @@ def test_an_api_that_goes_away_after_the_last_return_is_said_in_words() -> None:
     with pytest.raises(StepNotVerified) as stopped:
         bench.up()
     assert stopped.value.message == "the Kubernetes API does not answer: cp1: refused"
+
+
+def test_the_error_of_a_silent_api_says_why_the_node_before_did_not_return() -> None:
+    bench = Bench(masters=1)
+    bench.down()
+    read, failed = bench.world.read, list[str]()
+
+    def refuse(node: str, **_: Any) -> None:
+        failed.append(node)
+        raise ClusterError(WHY)
+
+    def answer(node_facts: Mapping[str, NodeFacts]) -> ClusterState:
+        return Unreachable("cp1: refused") if failed else read(node_facts)
+
+    bench.world.clear = refuse  # type: ignore[method-assign]
+    bench.world.read = answer  # type: ignore[method-assign]
+    with pytest.raises(StepNotVerified) as stopped:
+        bench.up()
+    assert stopped.value.message == "the Kubernetes API does not answer: cp1: refused"
+    (line,) = stopped.value.details
+    assert line.startswith("cp1 does not come: ")
+    assert WHY in line
 
 
 def test_no_error_of_a_rack_that_goes_down_says_that_nothing_was_changed() -> None:
