@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 
 if TYPE_CHECKING:
     from appliance.model.state.observed import Observed
@@ -54,6 +54,8 @@ def observe_until(
 ) -> Observed:
     """Look until nothing is lacking, or the time is up; return the last look, which may lack it.
 
+    Where every control-plane node was read and none has a cluster, nothing is waited for.
+
     Args:
         look: looks at nodes, and at the API.
         lacks: says what a look lacks, e.g. :func:`api_silence`; empty: nothing.
@@ -65,7 +67,7 @@ def observe_until(
     while True:
         observed = look()
         lacking = lacks(observed)
-        if not lacking or patience.is_over():
+        if not lacking or isinstance(observed.cluster, NoCluster) or patience.is_over():
             return observed
         now = session.clock.monotonic()
         if lacking not in said or now >= said[lacking] + SAY_SECONDS:

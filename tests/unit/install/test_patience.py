@@ -8,10 +8,11 @@ from itertools import cycle
 
 import pytest
 
-from appliance.errors import StepNotVerified
+from appliance.errors import NodeUnreachable, StepNotVerified
 from appliance.model.state.cluster.cluster import Cluster, ClusterState, NoCluster, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
+from appliance.workflows.cluster.upgrading.look import observe_patiently
 from appliance.workflows.session.patience import API_SECONDS, Patience, api_silence, observe_until
 from tests import samples
 from tests.fakes import FakeClock, FakeObserver, FakeRack
@@ -124,6 +125,30 @@ def test_without_time_to_wait_the_first_look_is_the_last() -> None:
     assert observe_until(lambda: seen, api_silence, session, 0) is seen
     assert (clock.now(), observer.said) == (began, [])
     assert api_silence(seen) == "the Kubernetes API does not answer: no cluster"
+
+
+def test_where_there_is_no_cluster_nothing_is_waited_for() -> None:
+    rack, clock, observer = (
+        FakeRack(samples.desired(samples.site(3, 2))),
+        FakeClock(),
+        FakeObserver(),
+    )
+    session = fake_session(rack, clock=clock, observer=observer)
+    began, answers = clock.now(), dict(rack.look(rack.desired.site.nodes).node_facts)
+
+    def look() -> Observed:
+        return Observed(answers, rack.read(answers))
+
+    assert isinstance(observe_until(look, api_silence, session).cluster, NoCluster)
+    assert (clock.now(), observer.said) == (began, [])
+    with pytest.raises(NodeUnreachable, match="no control-plane node has a cluster") as caught:
+        observe_patiently(rack.desired.site.nodes, session, "nothing can be upgraded")
+    assert "appliance install" in (caught.value.hint or "")
+    assert (clock.now(), observer.said) == (began, [])
+    # One that does not answer may have it: then nobody knows, and it is waited for.
+    del answers["cp3"]
+    assert isinstance(observe_until(look, api_silence, session).cluster, Unreachable)
+    assert clock.now() - began >= API_SECONDS
 
 
 def test_a_long_wait_fills_no_screen_and_says_each_new_reason_at_once() -> None:

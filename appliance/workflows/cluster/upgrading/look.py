@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Silence
@@ -149,6 +150,11 @@ def observe_patiently(nodes: Sequence[Node], session: Session, what: str) -> Obs
         return api_silence(observed) or _missing_part(nodes, observed)
 
     observed = observe_until(look, lacks, session)
+    if isinstance(observed.cluster, NoCluster):
+        raise NodeUnreachable(
+            f"no control-plane node has a cluster: {what}",
+            hint="see what is there: appliance status; for a first install: appliance install",
+        )
     if api_silence(observed):
         raise NodeUnreachable(
             f"no Kubernetes API server answers: {what}", hint="see what is wrong: appliance status"
