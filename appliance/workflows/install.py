@@ -226,7 +226,7 @@ class _Run:
                 self._tell_others(planned)
             except (PlaybookFailed, StepNotVerified) as error:
                 for one in (error.message, *error.details):
-                    self._ports.observer.note(f"{one} (it stops no join; see: appliance plan)")
+                    self._ports.observer.note(f"{one} (the join goes on; see: appliance plan)")
 
     def _heard(self, planned: PlannedStep) -> set[str]:
         """The nodes of a step that only hear of those that join."""

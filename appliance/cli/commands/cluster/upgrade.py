@@ -217,8 +217,8 @@ def _tell(done: UpgradeResult, site: Site, to: str, *, dry_run: bool) -> None:
         say("the release's GPU stack, node by node: appliance gpu upgrade")
     if carrier(site) is not None:
         say(
-            "until it is told the release, the timer's backups name the one before, and a restore "
-            "refuses those that say no Kubernetes: appliance install --only timers"
+            "the timer's backups still name the release before; so that they name this one: "
+            "appliance install --only timers"
         )
     say("what else the release brings: appliance plan")
 
