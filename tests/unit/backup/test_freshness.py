@@ -33,6 +33,19 @@ def text(hours: float, site: str = "rack", **more: Any) -> str:
     return sidecar_text(sidecar(backup_id(site, NOW - hours * 3600), site, **more))
 
 
+def with_old_backup(bench: Any) -> None:
+    """Give the site of a bench a newest backup that is not fresh."""
+    site = bench.desired.site
+    settings = site.settings.model_copy(update={"backup": WANTED})
+    bench.desired = replace(bench.desired, site=replace(site, settings=settings))
+    bench.archive.documents[NEWEST] = text(27)
+
+
+def told_old(bench: Any) -> bool:
+    """Whether it was said that the newest backup is old."""
+    return any("is 27 hours old" in str(event) for event in bench.observer.said)
+
+
 CASES: dict[str, tuple[str | None, str]] = {
     "none": (None, "no backup of this site is known"),
     "fresh": (text(25), ""),

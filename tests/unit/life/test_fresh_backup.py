@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from appliance.errors import PreflightFailed
-from appliance.model.backup.freshness import NEWEST
-from tests.unit.backup.test_freshness import WANTED, text
+from tests.unit.backup.test_freshness import told_old, with_old_backup
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench
 
 
@@ -20,15 +17,8 @@ class Killed(BaseException):
 def bench() -> Bench:
     """A site whose newest backup is old."""
     found = Bench()
-    site = found.desired.site
-    settings = site.settings.model_copy(update={"backup": WANTED})
-    found.desired = replace(found.desired, site=replace(site, settings=settings))
-    found.archive.documents[NEWEST] = text(27)
+    with_old_backup(found)
     return found
-
-
-def said(bench: Bench) -> bool:
-    return any("is 27 hours old" in str(event) for event in bench.observer.said)
 
 
 def test_without_a_fresh_backup_the_node_stays_in_service(bench: Bench) -> None:
@@ -40,10 +30,10 @@ def test_without_a_fresh_backup_the_node_stays_in_service(bench: Bench) -> None:
 
 def test_a_dry_run_and_who_goes_on_without_one_are_told(bench: Bench) -> None:
     bench.maintain(needs_backup=True, dry_run=True)
-    assert said(bench)
+    assert told_old(bench)
     bench.observer.said.clear()
     bench.maintain(needs_backup=True, without_backup=True)
-    assert (said(bench), bench.state) == (True, OUT)
+    assert (told_old(bench), bench.state) == (True, OUT)
 
 
 def test_a_node_that_is_partly_out_goes_on_with_an_old_backup(bench: Bench) -> None:
@@ -53,7 +43,7 @@ def test_a_node_that_is_partly_out_goes_on_with_an_old_backup(bench: Bench) -> N
     assert bench.drain.unschedulable
     bench.observer.said.clear()
     bench.maintain(needs_backup=True)
-    assert (said(bench), bench.state) == (True, OUT)
+    assert (told_old(bench), bench.state) == (True, OUT)
 
 
 def test_a_node_that_is_out_is_switched_off_with_an_old_backup(bench: Bench) -> None:
@@ -65,7 +55,7 @@ def test_where_nothing_is_left_to_do_nothing_is_said(bench: Bench) -> None:
     bench.maintain(needs_backup=True, without_backup=True)
     bench.observer.said.clear()
     assert bench.maintain(needs_backup=True).already
-    assert not said(bench)
+    assert not told_old(bench)
 
 
 def test_a_node_that_was_marked_as_lost_was_never_asked_for_one(bench: Bench) -> None:
@@ -78,4 +68,4 @@ def test_a_node_that_was_marked_as_lost_was_never_asked_for_one(bench: Bench) ->
 
 def test_a_worker_needs_none(bench: Bench) -> None:
     bench.maintain()
-    assert (said(bench), bench.state) == (False, OUT)
+    assert (told_old(bench), bench.state) == (False, OUT)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from appliance.errors import PlaybookFailed, PreflightFailed, StepNotVerified
-from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.cluster.pods import Budget
 from tests import samples
+from tests.unit.gpu.test_api_away import away_at_the_install
 from tests.unit.patch.bench import UPDATES, Bench, state
 from tests.unit.upgrade.rack import web
 
@@ -57,15 +57,7 @@ def test_a_node_that_is_out_and_comes_back_first_takes_the_pods_of_the_next() ->
 def test_an_api_that_is_away_when_the_bundle_is_copied_is_waited_for() -> None:
     bench = Bench()
     bench.rack.documents["cp1"]["artifacts"]["bundle_digest"] = "00" * 32
-    read, reads = bench.rack.read, list[float]()
-
-    def answer(facts: Any) -> Any:
-        reads.append(bench.clock.monotonic())
-        # The plan, and the plan under the lock; then the install.
-        away = len(reads) > 2 and reads[-1] < reads[2] + 60
-        return Unreachable("cp1: the API refuses the connection") if away else read(facts)
-
-    bench.rack.read = answer  # type: ignore[method-assign,assignment]
+    reads = away_at_the_install(bench)
     assert bench.patch().done
     assert bench.rack.done[0] == "artifacts"
     assert reads[-1] >= reads[2] + 60

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from appliance.errors import PlaybookFailed, PreflightFailed
 from appliance.model.backup.freshness import NEWEST
-from tests.unit.backup.test_freshness import WANTED, text
+from tests.unit.backup.test_freshness import text, told_old, with_old_backup
 from tests.unit.upgrade.rack import Bench
 
 
@@ -16,15 +14,8 @@ from tests.unit.upgrade.rack import Bench
 def bench() -> Bench:
     """A site whose newest backup is old."""
     found = Bench()
-    site = found.desired.site
-    settings = site.settings.model_copy(update={"backup": WANTED})
-    found.desired = replace(found.desired, site=replace(site, settings=settings))
-    found.archive.documents[NEWEST] = text(27)
+    with_old_backup(found)
     return found
-
-
-def said(bench: Bench) -> bool:
-    return any("is 27 hours old" in str(event) for event in bench.observer.said)
 
 
 def test_without_a_fresh_backup_nothing_is_changed(bench: Bench) -> None:
@@ -36,16 +27,16 @@ def test_without_a_fresh_backup_nothing_is_changed(bench: Bench) -> None:
 
 def test_a_dry_run_says_it_and_shows_the_plan(bench: Bench) -> None:
     assert bench.upgrade(dry_run=True).plan.steps
-    assert said(bench)
+    assert told_old(bench)
 
 
 def test_an_upgrade_that_goes_on_is_told_and_not_refused(bench: Bench) -> None:
     bench.archive.documents[NEWEST] = text(25)
     assert not bench.upgrade(pause_after="cp1").ended
-    assert not said(bench)
+    assert not told_old(bench)
     bench.archive.documents[NEWEST] = text(27)
     assert bench.upgrade().ended
-    assert said(bench)
+    assert told_old(bench)
 
 
 def test_a_step_back_asks_for_none(bench: Bench) -> None:
@@ -57,7 +48,7 @@ def test_a_step_back_asks_for_none(bench: Bench) -> None:
 
 def test_who_goes_on_without_one_is_told(bench: Bench) -> None:
     assert bench.upgrade(without_backup=True).ended
-    assert said(bench)
+    assert told_old(bench)
 
 
 def test_where_nothing_is_left_to_do_none_is_asked_for(bench: Bench) -> None:
