@@ -18,6 +18,7 @@ from tests.lab.support.upgrading import (
     SECONDS,
     cordoned,
     last_bundle,
+    load_now,
     new_bundle,
     runtimes,
     to_last,
@@ -51,11 +52,11 @@ def test_two_releases_in_one_run_lose_no_request_and_keep_the_api(
         done = succeed(*to_last(old_trio, new_bundle, last_bundle), "--yes", timeout=2 * SECONDS)
     took = time.monotonic() - began
     with capsys.disabled():
-        load = Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
         print(  # noqa: T201 - a figure of the release
-            f"\n3 + 1 nodes, two releases in {took:.0f} s (load {load}); requests {asked.total}, "
-            f"lost {len(asked.lost)}; API: {watched.failed} of {watched.asked} failed, longest "
-            f"time without an answer {watched.gap:.1f} s (target {LONGEST_GAP_SECONDS:.0f} s)"
+            f"\n3 + 1 nodes, two releases in {took:.0f} s (load {load_now()}); "
+            f"requests {asked.total}, lost {len(asked.lost)}; API: "
+            f"{watched.failed} of {watched.asked} failed, longest time "
+            f"without an answer {watched.gap:.1f} s (target {LONGEST_GAP_SECONDS:.0f} s)"
         )
         print(done.stdout[-3000:])  # noqa: T201 - what a person reads at its end
     assert asked.lost == []

@@ -21,6 +21,7 @@ from tests.lab.support.upgrading import (
     SECONDS,
     cordoned,
     last_bundle,
+    load_now,
     new_bundle,
     runtimes,
     settings,
@@ -79,7 +80,7 @@ def test_killed_in_the_change_of_the_runtime_the_same_command_ends_both_releases
     with capsys.disabled():
         print(  # noqa: T201 - a figure of the release
             f"\ntwo releases, killed once: requests {asked.total}, lost {len(asked.lost)}; "
-            f"longest time without API {watched.gap:.0f} s"
+            f"longest time without API {watched.gap:.0f} s (load {load_now()})"
         )
     assert asked.lost == []
     assert set(versions(first_lab).values()) == {LAST_TAG}

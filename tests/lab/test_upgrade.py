@@ -21,11 +21,13 @@ from tests.lab.support.api_probe import api_watched
 from tests.lab.support.cluster import kubectl
 from tests.lab.support.runbook import Runbook
 from tests.lab.support.service_probe import asking
+from tests.lab.support.skew import skew_is_allowed
 from tests.lab.support.upgrading import (
     NEW,
     SECONDS,
     TAG,
     cordoned,
+    load_now,
     new_bundle,
     settings,
     versions,
@@ -82,7 +84,7 @@ def test_a_paused_upgrade_refuses_an_install_and_is_named(
     with capsys.disabled():
         print(  # noqa: T201 - a figure of the release
             f"\ncontrol plane in {took:.0f} s; requests {asked.total}, lost {len(asked.lost)}; "
-            f"longest time without API {watched.gap:.0f} s"
+            f"longest time without API {watched.gap:.0f} s (load {load_now()})"
         )
     assert asked.lost == []
     assert versions(old_lab)[old_lab.node("cp1")] == TAG
@@ -100,6 +102,7 @@ def test_killed_at_random_moments_the_same_command_ends_it(
 ) -> None:
     program = Path(sys.executable).with_name("appliance")
     dice = random.Random(int(os.environ.get("APPLIANCE_TEST_SEED", "17")))  # noqa: S311
+    killed = 0
     with asking(old_lab) as asked:
         for _ in range(KILLS):
             process = subprocess.Popen(
@@ -114,10 +117,15 @@ def test_killed_at_random_moments_the_same_command_ends_it(
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
+                killed += 1
+                skew_is_allowed(old_lab)
         page = "appliance cluster upgrade --to k8s-1.23.17-r1 --bundle DIR --site SITE"
         succeed(*PAGE.words(page, values(old_lab, new_bundle)), "--yes", timeout=SECONDS)
     with capsys.disabled():
-        print(f"\nworkers: requests {asked.total}, lost {len(asked.lost)}")  # noqa: T201
+        print(  # noqa: T201 - a figure of the release
+            f"\nworkers, {killed} kills: requests {asked.total}, lost {len(asked.lost)}"
+        )
+    assert killed > 0
     assert asked.lost == []
     assert set(versions(old_lab).values()) == {TAG}
     assert cordoned(old_lab) == []

@@ -21,11 +21,11 @@ from tests.lab.support.cluster import kubectl
 from tests.lab.support.frozen import frozen
 from tests.lab.support.matrix import DONE, FAILED, REFUSED, UNREACHABLE, Process, phase, start
 from tests.lab.support.runbook import Runbook
+from tests.lab.support.skew import skew_is_allowed
 from tests.lab.support.upgrading import (
     NEW,
     SECONDS,
     TAG,
-    api_version,
     cordoned,
     new_bundle,
     versions,
@@ -48,17 +48,6 @@ def old_lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) ->
         lab = LabSite(site.name, site, bundle_directory)
         assert lab.install().returncode == 0
         yield lab
-
-
-def minor(version: str) -> int:
-    return int(version.split(".")[1])
-
-
-def skew_is_allowed(lab: LabSite) -> None:
-    """No kubelet is newer than the API server, and none is more than two minors older."""
-    api = minor(api_version(lab))
-    for node, version in versions(lab).items():
-        assert 0 <= api - minor(version) <= 2, f"{node}: {version}, API 1.{api}"
 
 
 def meet(

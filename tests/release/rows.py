@@ -143,6 +143,7 @@ ROWS = (
         (
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
+            "tests/lab/test_upgrade_killed.py",
             "tests/lab/test_two_hops.py",
             "tests/lab/test_three_upgraded.py",
             "tests/lab/test_like.py",
@@ -152,6 +153,7 @@ ROWS = (
             *LAB,
             "tests/lab/test_upgrade.py",
             "tests/lab/test_upgrade_faults.py",
+            "tests/lab/test_upgrade_killed.py",
             "tests/lab/test_two_hops.py",
             "tests/lab/test_three_upgraded.py",
             "tests/lab/test_like.py",

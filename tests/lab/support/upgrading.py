@@ -85,7 +85,6 @@ def cordoned(lab: LabSite) -> list[str]:
     return [i["metadata"]["name"] for i in found["items"] if i["spec"].get("unschedulable")]
 
 
-def api_version(lab: LabSite) -> str:
-    """The version of the API server, as it says."""
-    found: dict[str, Any] = json.loads(kubectl(lab, "version -o json"))
-    return str(found["serverVersion"]["gitVersion"])
+def load_now() -> str:
+    """The machine's load over the last minute, for figures that are printed."""
+    return Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
