@@ -91,3 +91,17 @@ def test_a_worker_that_lies_stops_no_command_on_the_others(
         assert all("w1" not in step.nodes for step in found.plan.steps)
         # What it was sent is the probe, once a look, and nothing else.
         assert all("memfd_create" in command for command in rack.asked["w1"])
+
+
+def test_a_connection_that_another_call_ended_is_made_once_more(tmp_path: Path) -> None:
+    one = samples.site(workers=0)
+    with ssh_server.servers(tmp_path) as rack:
+        site = rack.serve(one, {"cp1": ssh_server.says(b"here")})
+        nodes, node = SshNodes(site), site.node("cp1")
+        try:
+            shared = nodes._transport(node)
+            shared.close()
+            assert nodes.run(node, "true").output == "here"
+            assert nodes._transport(node) is not shared
+        finally:
+            nodes.close()

@@ -307,16 +307,17 @@ class SshNodes:
         with self._lock:
             connecting = self._connecting.setdefault(node.name, threading.Lock())
         with connecting:
-            client = self._clients.get(node.name)
-            if client is None:
-                client = self._connect_patiently(node)
-                with self._lock:
-                    self._clients[node.name] = client
-        transport = client.get_transport()
-        if transport is None or not transport.is_active():
+            # Calls share a connection, and one that ends by its own deadline ends it for all.
+            if transport := _active(self._clients.get(node.name)):
+                return transport
             self._forget(node)
-            raise NodeUnreachable(f"{node.name}: the SSH connection is closed", answers=True)
-        return transport
+            client = self._connect_patiently(node)
+            with self._lock:
+                self._clients[node.name] = client
+        if transport := _active(client):
+            return transport
+        self._forget(node)
+        raise NodeUnreachable(f"{node.name}: the SSH connection is closed", answers=True)
 
     def _forget(self, node: Node) -> None:
         with self._lock:
@@ -383,6 +384,12 @@ class SshNodes:
             if not self._key_checked:
                 check_private_key(self._connection.private_key)
                 self._key_checked = True
+
+
+def _active(client: paramiko.SSHClient | None) -> paramiko.Transport | None:
+    """The connection, as long as nobody closed it."""
+    transport = client.get_transport() if client else None
+    return transport if transport and transport.is_active() else None
 
 
 def _close(client: paramiko.SSHClient) -> None:
