@@ -79,6 +79,10 @@ def test_a_node_that_does_not_answer_is_named(rack: FakeRack, capsys: Capture) -
     assert "not read: cp3: no SSH on port 22" in capsys.readouterr().out
     racks.ends(rack.documents["cp2"])
     assert typed(rack, "show", "--exit-code") == 5, "what was not seen is not well"
+    capsys.readouterr()
+    assert typed(rack, "show", "--output", "json") == 0
+    (unread,) = json.loads(capsys.readouterr().out)["not_read"]
+    assert unread["node"] == "cp3"
 
 
 def test_what_is_due_is_renewed_and_a_second_run_has_nothing_to_do(

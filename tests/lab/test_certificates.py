@@ -7,48 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 
 from tests.commands import succeed
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.forged import ALMOST_A_YEAR_DAYS, SERVER, days_left, forge
 from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 PAGE = Runbook("renew-kubernetes-certificates")
-PKI = "/etc/kubernetes/pki"
-SERVER = f"{PKI}/apiserver.crt"
-DAYS = 360
-
-
-def forge(lab: LabSite, node: str, days: float) -> None:
-    """Give a node's API server a certificate of the cluster's CA that ends in so many days."""
-    key: Any = serialization.load_pem_private_key(
-        lab.shell(node, f"cat {PKI}/ca.key").encode(), None
-    )
-    old = x509.load_pem_x509_certificate(lab.shell(node, f"cat {SERVER}").encode())
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(old.subject)
-        # The CA itself is not read: kubeadm gives it the serial number 0, which libraries refuse.
-        .issuer_name(old.issuer)
-        .public_key(old.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=30))
-        .not_valid_after(now + timedelta(days=days))
-    )
-    for extension in old.extensions:
-        made = made.add_extension(extension.value, extension.critical)
-    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
-    lab.shell(node, f"cat >{SERVER} <<'END'\n{pem}END")
 
 
 def renew(lab: LabSite) -> list[str]:
@@ -71,17 +42,6 @@ def _renewals(*words: str) -> list[str]:
     return [renewal["node"] for renewal in found]
 
 
-def left(lab: LabSite, node: str) -> float:
-    """The days that the certificate has left which the API server of a node shows."""
-    text = lab.shell(
-        node,
-        "echo | timeout 10 openssl s_client -connect 127.0.0.1:6443 2>/dev/null"
-        " | openssl x509 -noout -enddate",
-    )
-    ends = datetime.strptime(text.strip().partition("=")[2], "%b %d %H:%M:%S %Y GMT")
-    return (ends.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds() / 86_400
-
-
 def test_a_certificate_that_ends_tomorrow_is_found_and_renewed(installed_lab: LabSite) -> None:
     installed_lab.settled()
     node = installed_lab.node("cp1")
@@ -91,7 +51,7 @@ def test_a_certificate_that_ends_tomorrow_is_found_and_renewed(installed_lab: La
     assert SERVER in shown
     assert would_renew(installed_lab) == [node]
     assert renew(installed_lab) == [node]
-    assert left(installed_lab, "cp1") > DAYS
+    assert days_left(installed_lab, "cp1") > ALMOST_A_YEAR_DAYS
     assert renew(installed_lab) == []
     installed_lab.settled()
     succeed(*PAGE.words("appliance health --site SITE", site))
@@ -111,7 +71,7 @@ def test_expired_certificates_are_repaired_although_no_api_answers(installed_lab
         120,
     )
     assert renew(installed_lab) == [installed_lab.node("cp1")]
-    assert left(installed_lab, "cp1") > DAYS
+    assert days_left(installed_lab, "cp1") > ALMOST_A_YEAR_DAYS
     installed_lab.settled(300)
 
 
@@ -135,6 +95,6 @@ def test_a_renewal_that_was_killed_is_finished_by_the_same_command(installed_lab
     process.wait()
     began = time.monotonic()
     renew(installed_lab)
-    assert left(installed_lab, "cp1") > DAYS, time.monotonic() - began
+    assert days_left(installed_lab, "cp1") > ALMOST_A_YEAR_DAYS, time.monotonic() - began
     assert "yes" not in installed_lab.shell("cp1", f"test -e {mark} && echo yes", check=False)
     installed_lab.settled(300)

@@ -18,6 +18,7 @@ from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support import faults
 from tests.lab.support.api_probe import api_watched
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.forged import ALMOST_A_YEAR_DAYS, SERVER, days_left, forge
 from tests.lab.support.trio import installed_trio
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -93,6 +94,34 @@ def _etcd(lab: LabSite, asked: str) -> dict[str, bool]:
     words = f"{etcdctl} --endpoints={','.join(urls)} endpoint health --write-out=json 2>/dev/null"
     health = json.loads(lab.shell(asked, words, check=False))
     return {urls[one["endpoint"]].get("name", "?"): one["health"] for one in health}
+
+
+def test_certificates_that_end_tomorrow_on_one_of_three_are_found_and_renewed(
+    trio: LabSite,
+) -> None:
+    lab, second = trio, trio.node("cp2")
+    site = ("--site", str(lab.directory))
+    lab.settled()
+    forge(lab, "cp2", 1)
+    shown = succeed("cluster", "certificates", "show", *site, "--output", "json").stdout
+    ending = {
+        (one["node"], one["path"])
+        for one in json.loads(shown)["certificates"]
+        if one["days_left"] <= 2
+    }
+    assert ending == {(second, SERVER)}
+    with api_watched(lab.node("w1"), f"api.{lab.name}.test", 8443) as watched:
+        done = succeed("cluster", "certificates", "renew", *site, "--yes", "--output", "json")
+    assert [one["node"] for one in json.loads(done.stdout)["renewals"]] == [second]
+    assert days_left(lab, "cp2") > ALMOST_A_YEAR_DAYS
+    print(  # noqa: T201 - figures for the log
+        f"renewal on one of three: API: {watched.asked} questions, {watched.failed} failed, "
+        f"longest gap {watched.gap:.1f} s; {watched.reasons}"
+    )
+    assert watched.gap <= LONGEST_GAP_SECONDS
+    again = succeed("cluster", "certificates", "renew", *site, "--yes", "--output", "json")
+    assert json.loads(again.stdout)["renewals"] == []
+    assert _etcd(lab, "cp1") == {lab.node(name): True for name in ("cp1", "cp2", "cp3")}
 
 
 def test_the_first_control_plane_is_lost_and_one_command_brings_it_back(trio: LabSite) -> None:

@@ -14,8 +14,8 @@ import yaml
 
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
+from tests.lab.support.forged import ALMOST_A_YEAR_DAYS, days_left, forge
 from tests.lab.support.runbook import Runbook
-from tests.lab.test_certificates import DAYS, forge, left
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -171,7 +171,7 @@ def test_certificates_that_end_soon_are_renewed_by_the_timer(installed_lab: LabS
     record = fired(installed_lab, "certificates")
     assert record["last"]["outcome"] == "done", record
     assert "pki/apiserver.crt" in record["last"]["renewed"]
-    assert left(installed_lab, "cp1") > DAYS
+    assert days_left(installed_lab, "cp1") > ALMOST_A_YEAR_DAYS
     installed_lab.settled()
     site = {"SITE": str(installed_lab.directory)}
     succeed(*CERTIFICATES.words("appliance install --only timers --site SITE", site), "--yes")

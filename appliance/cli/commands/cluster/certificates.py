@@ -70,7 +70,14 @@ def show(app: Application, site: Path, output: str, *, exit_code: bool) -> None:
         key=lambda row: (row[0].left, row[1], row[0].path),
     )
     if output == "json":
-        print_json({"certificates": [_plain(node, one) for one, node in rows]})
+        print_json(
+            {
+                "certificates": [_plain(node, one) for one, node in rows],
+                "not_read": [
+                    {"node": one.node, "reason": one.reason, "hint": one.hint} for one in faults
+                ],
+            }
+        )
     else:
         print_table(
             ("node", "certificate", "ends", "days", "renewed by"),
