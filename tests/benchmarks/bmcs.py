@@ -1,4 +1,6 @@
-"""How long 64 BMCs take to be read, beside one. It asserts nothing.
+"""How long 64 BMCs take to be read, beside one: their power, and their hardware.
+
+It asserts nothing.
 
 ``python -m tests.benchmarks.bmcs``: needs no lab and no root. The BMCs are simulated in another
 process, and each answer takes as long as that of slow hardware.
@@ -17,13 +19,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from appliance.adapters.hardware.machines import Machines
 from appliance.adapters.hardware.redfish_driver import RedfishDriver
+from appliance.adapters.hardware.redfish_hardware import RedfishHardware
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.model.checks.hardware.found import Machine
 from appliance.model.site.settings import Node
 from appliance.workflows.node.power import node_power_status
 from tests import samples
@@ -32,6 +38,7 @@ from tests.sessions import fake_session
 from tests.standins.simulated_bmcs import FILE, certificate, configuration, configured, secrets
 
 TARGET = 3.0
+TREE = "quanta-d43n-3u.json"
 
 
 @contextmanager
@@ -43,7 +50,10 @@ def running(folder: Path, count: int, answer_seconds: float) -> Iterator[tuple[l
     with socket.create_server((addresses[0], 0)) as free:
         port: int = free.getsockname()[1]
     slow = [{"hang": answer_seconds}]
-    bmcs = [configured(address=address, port=port, faults=slow) for address in addresses]
+    bmcs = [
+        configured(address=address, port=port, faults=slow, tree=TREE, changes={})
+        for address in addresses
+    ]
     (folder / "config.json").write_text(json.dumps(configuration(*bmcs)))
     words = [sys.executable, str(FILE), str(folder / "config.json")]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -70,13 +80,25 @@ def running(folder: Path, count: int, answer_seconds: float) -> Iterator[tuple[l
         process.stdout.close()
 
 
-def seconds(nodes: Sequence[Node], port: int, known: dict[str, str]) -> float:
-    """How long it takes to read the power of these nodes."""
+def power(nodes: Sequence[Node], port: int, known: dict[str, str]) -> float:
+    """How long ``node power status`` takes for these nodes."""
     session = fake_session(FakeRack(samples.desired(samples.site())))
     began = time.perf_counter()
     found = node_power_status(nodes, session, RedfishDriver(lambda: known, port))
     took = time.perf_counter() - began
     silent = [one.reason for one in found if one.reason]
+    assert silent == [], silent[:3]
+    return took
+
+
+def hardware(nodes: Sequence[Node], port: int, known: dict[str, str]) -> float:
+    """How long ``hardware inspect --by bmc`` takes for these nodes."""
+    site = samples.site()
+    machines = Machines(site, SshNodes(site), RedfishHardware(lambda: known, port))
+    began = time.perf_counter()
+    found = machines.read(nodes, "bmc")
+    took = time.perf_counter() - began
+    silent = [one.bmc for one in found.values() if not isinstance(one.bmc, Machine)]
     assert silent == [], silent[:3]
     return took
 
@@ -91,15 +113,23 @@ def main() -> None:
         folder = Path(name)
         with running(folder, want.bmcs, want.answer) as (nodes, port):
             known = secrets(folder)
-            seconds(nodes[:1], port, known)
-            one, many = [], []
-            for _ in range(want.rounds):
-                one.append(seconds(nodes[:1], port, known))
-                many.append(seconds(nodes, port, known))
+            _compare("power", want.rounds, lambda some: power(some, port, known), nodes)
+            _compare("hardware", want.rounds, lambda some: hardware(some, port, known), nodes)
+
+
+def _compare(
+    what: str, rounds: int, read: Callable[[Sequence[Node]], float], nodes: Sequence[Node]
+) -> None:
+    read(nodes[:1])
+    one, many = [], []
+    for _ in range(rounds):
+        one.append(read(nodes[:1]))
+        many.append(read(nodes))
     ratio = statistics.median(many) / statistics.median(one)
     print(  # noqa: T201
-        f"one BMC {statistics.median(one):.2f} s, {want.bmcs} BMCs {statistics.median(many):.2f} s:"
-        f" {ratio:.2f} (target {TARGET:g}); load {os.getloadavg()[0]:.1f}"
+        f"{what}: one BMC {statistics.median(one):.2f} s, {len(nodes)} BMCs "
+        f"{statistics.median(many):.2f} s: {ratio:.2f} (target {TARGET:g}); "
+        f"load {os.getloadavg()[0]:.1f}"
     )
 
 

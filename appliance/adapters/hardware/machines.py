@@ -48,12 +48,14 @@ class Machines:
         asks_probe, asks_bmc = way in ("probe", "both"), way in ("bmc", "both")
         if not nodes:
             return {}
-        pool = ThreadPoolExecutor(min(2 * len(nodes), MOST_AT_ONCE))
+        # Nodes that are slow to log in to hold up no BMC.
+        at_once = min(len(nodes), MOST_AT_ONCE)
+        probes, bmcs = ThreadPoolExecutor(at_once), ThreadPoolExecutor(at_once)
         try:
-            inside = [pool.submit(self._probe, node, trials) for node in nodes if asks_probe]
+            inside = [probes.submit(self._probe, node, trials) for node in nodes if asks_probe]
             # Of both, a node without a BMC is read by its probe alone.
             outside = {
-                node.name: pool.submit(self._bmcs.inspect, node)
+                node.name: bmcs.submit(self._bmcs.inspect, node)
                 for node in nodes
                 if asks_bmc and (way == "bmc" or node.bmc_address is not None)
             }
@@ -66,7 +68,8 @@ class Machines:
             }
         finally:
             # After Ctrl-C nobody waits for answers; connections end by their time limit.
-            pool.shutdown(wait=False, cancel_futures=True)
+            for pool in (probes, bmcs):
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _probe(self, node: Node, trials: Collection[str]) -> Machine | str:
         arguments = ["--hardware", ",".join(sorted(trials)) or "none"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from appliance.adapters.hardware.machines import Machines
+from appliance.adapters.hardware.machines import MOST_AT_ONCE, Machines
 from appliance.adapters.ssh.call import Answer
 from appliance.errors import NodeUnreachable
 from appliance.model.checks.hardware.found import Machine
@@ -60,6 +60,29 @@ def test_of_both_a_node_without_a_bmc_is_read_by_its_probe_alone() -> None:
     assert isinstance(found["w1"].bmc, Machine)
     assert found["w2"].reasons == ("no answer on port 22", "no BMC of w2 answers")
     assert found["cp1"].bmc is None
+
+
+def test_as_many_nodes_as_are_asked_at_once_hold_up_no_bmc() -> None:
+    """The probes end when every BMC was asked."""
+    site = samples.site(workers=MOST_AT_ONCE - 1)
+    nodes = tuple(replace(node, bmc_address=IPv4Address("198.18.9.1")) for node in site.nodes)
+    asked = threading.Barrier(len(nodes) + 1, timeout=20)
+
+    class WaitingNodes(Nodes):
+        def run_as_root(self, node: Node, script: str, **more: Any) -> Answer:
+            if node.name == "cp1":
+                asked.wait()
+            return super().run_as_root(node, script, **more)
+
+    class CountedBmcs(Bmcs):
+        def inspect(self, node: Node) -> Machine | str:
+            asked.wait()
+            return super().inspect(node)
+
+    machines = Machines(site, WaitingNodes(len(nodes)), CountedBmcs())  # type: ignore[arg-type]
+    found = machines.read(nodes, "both")
+    assert len(found) == MOST_AT_ONCE
+    assert isinstance(found["w1"].bmc, Machine)
 
 
 def test_by_bmc_no_node_is_asked() -> None:
