@@ -103,7 +103,7 @@ def test_plain_lines_replace_a_display_that_fails(
         def verifying(self, step: str, waiting_for: str) -> None:
             raise ValueError(f"cannot draw {step} {waiting_for}")
 
-    display = GuardedProgress(Failing())
+    display = GuardedProgress(Failing("appliance install"))
     for number in range(3):
         display.verifying("workers", f"pod {number}")
     display.step_ended("workers", 1.0, None)

@@ -7,11 +7,19 @@ import re
 import sys
 from collections.abc import Sequence
 
+import click
 import pytest
 from rich.console import Console
 
 from appliance.cli.screen import render
-from appliance.cli.screen.progress import LiveProgress, PlainProgress, few, spoken
+from appliance.cli.screen.progress import (
+    MOST_NODE_ROWS,
+    LiveProgress,
+    PlainProgress,
+    few,
+    progress,
+    spoken,
+)
 from appliance.cli.screen.table import WHOLE, table_lines, text_width, wrapped
 from appliance.errors import ApplianceError, Interrupted
 from appliance.model.plan.steps import INSTALL
@@ -186,7 +194,7 @@ def test_text_is_wrapped_between_words(text: str, width: int, lines: list[str]) 
 
 
 def live(*, nodes: Sequence[str] = NODES) -> LiveProgress:
-    display = LiveProgress()
+    display = LiveProgress("appliance install")
     display._draw = lambda: None  # type: ignore[method-assign]
     reason = (Reason("w1", "x"),)
     display.planned(Plan(tuple(PlannedStep(s.name, tuple(nodes), reason) for s in INSTALL), ()), {})
@@ -303,3 +311,50 @@ def test_there_is_no_colour_where_none_is_wanted(
     stream: io.StringIO, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "\x1b" not in printed(monkeypatch, stream, **environment)
+
+
+def imaging(count: int) -> LiveProgress:
+    """Servers that are installed at once, each on its own way."""
+    display = LiveProgress("appliance node image")
+    display._draw = lambda: None  # type: ignore[method-assign]
+    names = [f"w{number}" for number in range(1, count + 1)]
+    display.step_started("image", names)
+    for name in names:
+        display.task("image", name, f"boots; {name} has not reported yet", changed=None)
+    display.task("image", "w1", "installed", changed=True)
+    return display
+
+
+@pytest.mark.parametrize("width", [80, 132])
+def test_of_nodes_that_go_their_own_ways_each_has_a_row(width: int) -> None:
+    lines = drawn(imaging(8), width)
+    assert [line for line in lines if len(line) > width] == []
+    rows = [line.split(maxsplit=1) for line in lines[3:]]
+    assert [row[0] for row in rows] == [f"w{number}" for number in range(1, 9)]
+    assert rows[0][1].strip() == "installed"
+    assert rows[7][1].strip() == "boots; w8 has not reported yet"
+
+
+def test_of_a_hundred_nodes_those_have_a_row_that_moved_last() -> None:
+    display = imaging(100)
+    display.task("image", "w7", "partitions its disk", changed=None)
+    text = "\n".join(drawn(display, 80))
+    assert "w7 " in text
+    assert "partitions its disk" in text
+    assert "w1 " in text
+    assert "w2 " not in text
+    assert f"and {100 - MOST_NODE_ROWS} more" in text
+
+
+def test_the_live_table_is_titled_as_the_command_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    there = Terminal()
+    monkeypatch.setattr(sys, "stderr", there)
+    command = click.Command("image")
+    top = click.Context(click.Group("appliance"), info_name="appliance")
+    with click.Context(command, parent=top, info_name="image"), progress() as display:
+        display.step_started("image", ["w1"])
+    assert "appliance image   0 s" in there.getvalue()

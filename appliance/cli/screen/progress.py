@@ -29,6 +29,8 @@ MANY = 500
 LONGEST_STATE = len("verifying")
 LONGEST_TIME = len("99 m 59 s")
 LONGEST_NODES = 16
+# A terminal has at least 24 rows, and the step, its title and notes need some.
+MOST_NODE_ROWS = 14
 _COLOURS = {"verified": GREEN, "failed": RED, "interrupted": YELLOW}
 
 
@@ -110,15 +112,17 @@ class LiveProgress:
     """A live table of steps: state, nodes, current tasks, elapsed and remaining time.
 
     Nothing is drawn before the first step: a question may come first on the same terminal.
+    A step that is no playbook's and has several nodes has a row for each: each goes its own way.
     """
 
-    def __init__(self, title: str = "appliance install") -> None:
+    def __init__(self, title: str) -> None:
         self._title = title
         self._start = time.monotonic()
         self._rows: dict[str, dict[str, str]] = {}
         self._started: dict[str, float] = {}
         self._durations: Mapping[str, float] = {}
         self._tasks: dict[str, str] = {}
+        self._order: list[str] = []
         self._notes: list[str] = []
         self._live: Live | None = None
         self._last: Group = self._drawing()
@@ -135,12 +139,16 @@ class LiveProgress:
         """Mark a step as running."""
         self._started[step] = time.monotonic()
         self._tasks = dict.fromkeys(nodes, "")
+        self._order = list(nodes)
         self._rows[step] = {"state": "running", "nodes": ", ".join(nodes)}
         self._draw()
 
-    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:  # noqa: ARG002
+    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
         """Show the current task of each node."""
-        if changed is None:
+        if changed is None or (changed and step not in BY_NAME):
+            if step not in BY_NAME:
+                # Of many nodes, those are shown that moved last.
+                self._tasks.pop(node, None)
             self._tasks[node] = task.partition(" : ")[2] or task
             self._draw()
 
@@ -242,11 +250,26 @@ class LiveProgress:
             took = row.get("took", "")
             if not took and step in self._started:
                 took = spoken(float(int(time.monotonic() - self._started[step]))).replace(".0", "")
-            now = one_line(self._now(state)[:MANY])
+            own = self._rows_of_nodes(step, state)
+            now = "" if own else one_line(self._now(state)[:MANY])
             words = (Text(nodes), Text(now), Text(one_line(took)))
             table.add_row(Text(one_line(step)), Text(state, style=_COLOURS.get(state, "")), *words)
+            for node, task in own:
+                table.add_row("", "", Text(one_line(node)), Text(one_line(task[:MANY])), "")
         table.caption = Text("\n".join(one_line(note[:MANY]) for note in self._notes))
         return table
+
+    def _rows_of_nodes(self, step: str, state: str) -> list[tuple[str, str]]:
+        """Node and what it does, in the order of the step's nodes; those that moved last."""
+        if state != "running" or step in BY_NAME or len(self._tasks) < 2:
+            return []
+        told = [node for node, task in self._tasks.items() if task]
+        shown = told[-MOST_NODE_ROWS:]
+        place = {node: number for number, node in enumerate(self._order)}
+        shown.sort(key=lambda node: place.get(node, len(place)))
+        rows = [(node, self._tasks[node]) for node in shown]
+        more = len(told) - len(shown)
+        return [*rows, ("", f"and {more} more")] if more else rows
 
     def _now(self, state: str) -> str:
         """The current tasks of a step that runs: each once, with its nodes if they differ."""
@@ -332,10 +355,17 @@ class GuardedProgress:
 
 
 @contextmanager
-def progress(*, plain: bool = False, title: str = "appliance install") -> Iterator[Observer]:
-    """A live table if stderr is a terminal, else plain lines."""
+def progress(*, plain: bool = False, title: str | None = None) -> Iterator[Observer]:
+    """A live table if stderr is a terminal, else plain lines.
+
+    Args:
+        plain: lines also on a terminal.
+        title: of the table; None: the command as it was typed, without options.
+    """
     lines = plain or not sys.stderr.isatty()
-    display = GuardedProgress(PlainProgress() if lines else LiveProgress(title))
+    context = click.get_current_context(silent=True)
+    typed = context.command_path if context else "appliance"
+    display = GuardedProgress(PlainProgress() if lines else LiveProgress(title or typed))
     try:
         yield display
     finally:
