@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,22 +22,28 @@ from tests.this_run import built_bundle, lab_name
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-SHORT = "hops"
 FIRST = "2.4.0"
 HOPS = ("2.5.0", "2.6.0", "2.7.14", "2.8.2")
 PROJECT = "before-all-hops"
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+@contextmanager
+def lab_of_first(short: str, folder: Path) -> Iterator[LabSite]:
     """One control plane and one worker, with the oldest version."""
     bundle = built_bundle(standins=True)
     version = ("--with", "runai", "--runai-version", FIRST)
     extras = (*version, "--workers", "1", "--bundle", str(bundle))
-    with lab_up(SHORT, tmp_path_factory.mktemp("hops"), *extras) as site:
-        words = ("--name", lab_name(SHORT), "--site", str(site), "--yes", *extras)
+    with lab_up(short, folder, *extras) as site:
+        words = ("--name", lab_name(short), "--site", str(site), "--yes", *extras)
         succeed("lab", "up", *words, timeout=2400)
-        yield LabSite(lab_name(SHORT), site, bundle)
+        yield LabSite(lab_name(short), site, bundle)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+    """A lab of its own."""
+    with lab_of_first("hops", tmp_path_factory.mktemp("hops")) as found:
+        yield found
 
 
 def words(lab: LabSite, bundle: Path, *more: str) -> tuple[str, ...]:

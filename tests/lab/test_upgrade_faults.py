@@ -28,6 +28,7 @@ from tests.lab.support.upgrading import (
     TAG,
     cordoned,
     new_bundle,
+    settings,
     versions,
     words,
 )
@@ -38,7 +39,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 # This lab has no packages to patch, no GPU and no Run:ai; what it cannot type of the page is in
 # tests/contract/untyped_commands.py, or typed by the tests of those.
-PAGE = Runbook("upgrade-that-failed")
+FIRST = "k8s-1.23.5-r1"
+PAGE, UPGRADE = Runbook("upgrade-that-failed"), Runbook("upgrade-kubernetes")
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +127,18 @@ def test_the_registry_stops_before_the_images_are_there(old_lab: LabSite, new_bu
     assert set(versions(old_lab).values()) == {"v1.23.5"}
     skew_is_allowed(old_lab)
     assert cordoned(old_lab) == []
+
+
+def test_an_upgrade_that_changed_nothing_is_abandoned(old_lab: LabSite) -> None:
+    assert settings(old_lab)["appliance_release"] == NEW, "the premise"
+    where = {"SITE": str(old_lab.directory)}
+    look = UPGRADE.words("appliance cluster upgrade --abandon --site SITE --dry-run", where)
+    assert FIRST in succeed(*look).stdout
+    assert settings(old_lab)["appliance_release"] == NEW
+    succeed(*UPGRADE.words("appliance cluster upgrade --abandon --site SITE", where), "--yes")
+    assert settings(old_lab)["appliance_release"] == FIRST
+    found = json.loads(kubectl(old_lab, f"get node {old_lab.node('cp1')} -o json"))
+    assert "appliance.dev/upgrade" not in found["metadata"]["annotations"]
 
 
 def test_the_control_plane_loses_its_power_while_kubeadm_upgrades_it(

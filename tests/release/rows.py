@@ -187,6 +187,7 @@ ROWS = (
         "a vendor bundle is streamed, resumed and installed; waits are named; 2.4 becomes 2.8",
         "tests/lab/test_runai_waits.py",
         "tests/lab/test_runai_hops.py",
+        "tests/lab/test_runai_jump.py",
         "tests/lab/test_vendor_bundle.py",
     ),
     _pristine("lab", "README's first command, on a machine with nothing on it"),

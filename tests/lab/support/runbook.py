@@ -1,4 +1,4 @@
-"""Commands of a page of operations, typed in a lab as they stand under ``## Command``."""
+"""Commands of a page of operations, typed in a lab as they stand, to go on and to undo."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from tests.contract.test_docs import OPERATIONS, commands_in
 
+TYPED_SECTIONS = ("Command", "Undo")
+
 
 def written(page: str) -> list[str]:
-    """The commands under ``## Command`` of a page, in its order."""
+    """The commands under ``## Command`` and ``## Undo`` of a page, in its order."""
     text = (OPERATIONS / f"{page}.md").read_text(encoding="utf-8")
-    return list(commands_in(text.partition("\n## Command\n")[2].partition("\n## ")[0]))
+    found = (s for s in text.split("\n## ")[1:] if s.partition("\n")[0] in TYPED_SECTIONS)
+    return [command for section in found for command in commands_in(section)]
 
 
 @dataclass(frozen=True)
