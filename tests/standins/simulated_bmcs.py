@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,10 @@ SERIAL = {SYSTEM: {"SerialNumber": "SN-w1", "UUID": None}}
 
 bmc_machine = load(FOLDER, "bmc_machine")
 bmc_standin = load(FOLDER, "bmc_standin")
+
+RECORDINGS = Path(__file__).parents[1] / "data/redfish"
+# Every fixture: what the stand-in brings, and what was recorded of other BMCs.
+TREES = sorted((*bmc_standin.TREES.glob("*.json"), *RECORDINGS.glob("*.json")))
 
 
 def certificate(folder: Path, address: str = ADDRESS) -> str:
@@ -80,3 +85,14 @@ def secrets(folder: Path, **changes: str) -> dict[str, str]:
 def node(name: str = "w1", **changes: Any) -> Node:
     """A node with a BMC in the inventory."""
     return replace(samples.site().node(name), bmc_address=IPv4Address(ADDRESS), **changes)
+
+
+def own_system(document: Any) -> str:
+    """The path of the one system that can be switched."""
+    (found,) = [
+        path
+        for path, resource in document["resources"].items()
+        if re.fullmatch(r"/redfish/v1/Systems/[^/]+", path)
+        and "#ComputerSystem.Reset" in resource.get("Actions", {})
+    ]
+    return str(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,20 @@ import pytest
 
 from appliance.adapters.hardware import redfish_hardware
 from appliance.adapters.hardware.redfish_hardware import RedfishHardware
+from appliance.cli.commands.hardware.reader import catalogue_of
+from appliance.model.checks.hardware.findings import Verdict
 from appliance.model.checks.hardware.found import Machine
-from tests.standins.simulated_bmcs import configured, node, secrets, simulated
+from appliance.model.checks.hardware.reading import Reading
+from appliance.model.site.settings import Node
+from appliance.workflows.hardware.qualify import Beside, qualify
+from tests.standins.simulated_bmcs import (
+    TREES,
+    configured,
+    node,
+    own_system,
+    secrets,
+    simulated,
+)
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +102,48 @@ def test_a_node_without_a_bmc_says_so() -> None:
     bare = node()
     bare = type(bare)(**{**bare.__dict__, "bmc_address": None})
     assert RedfishHardware(dict).inspect(bare) == ("the inventory has no bmc_address for it")
+
+
+class ByBmc:
+    """Reads the hardware as ``hardware qualify --by bmc`` does."""
+
+    def __init__(self, folder: Path, tree: Path) -> None:
+        self._folder, self._tree = folder, tree
+
+    def read(self, nodes: Sequence[Node], *_: Any) -> Mapping[str, Reading]:
+        system = Path(own_system(json.loads(self._tree.read_text()))).name
+        found = inspect(self._folder, str(self._tree.with_suffix("")), system)
+        return {one.name: Reading(None, found) for one in nodes}
+
+
+@pytest.mark.parametrize("path", TREES, ids=lambda path: path.stem)
+def test_every_fixture_is_inspected_and_judged(path: Path, folder: Path) -> None:
+    """Those that somebody adds as the page of recordings says, too."""
+    catalogue = catalogue_of(None)
+    servers = {name: one for name, one in catalogue.models.items() if not name.startswith("lab/")}
+    assert servers, "the premise"
+    reader = ByBmc(folder, path)
+    nodes = [node(hardware=name) for name in servers]
+    for one in nodes:
+        (found,) = qualify([one], catalogue, reader, "bmc", Beside(trials=()))
+        assert isinstance(found.reading.bmc, Machine), found.reading.bmc
+        assert found.reading.bmc.identity.serial or found.reading.bmc.identity.uuid
+        assert found.findings
+        # A BMC alone never tells all that is asked.
+        assert found.verdict in (Verdict.FAIL, Verdict.UNKNOWN)
+        unexplained = [f for f in found.findings if f.verdict is Verdict.FAIL and not f.action]
+        assert unexplained == []
+
+
+def test_a_bmc_whose_tls_is_slow_is_read(folder: Path) -> None:
+    found = inspect(folder, "generic", quirks={"tls_seconds": 0.3})
+    assert isinstance(found, Machine), found
+
+
+def test_a_bmc_whose_tls_begins_too_late_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redfish_hardware, "SECONDS", 2.0)
+    found = inspect(folder, "generic", quirks={"tls_seconds": 30.0})
+    assert isinstance(found, str)
+    assert found

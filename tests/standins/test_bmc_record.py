@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,16 +21,15 @@ from tests.standins import simulated_bmcs
 from tests.standins.simulated_bmcs import (
     LOGIN,
     SYSTEM,
-    bmc_standin,
+    TREES,
     configured,
+    own_system,
     secrets,
     simulated,
 )
 
 KEY = b"k" * 32
 IMAGE = "http://192.0.2.9:8080/inst.iso"
-RECORDINGS = Path(__file__).parents[1] / "data/redfish"
-TREES = sorted((*bmc_standin.TREES.glob("*.json"), *RECORDINGS.glob("*.json")))
 SECRETS = {
     SYSTEM: {
         "SerialNumber": "QTFCA7-SECRET-1",
@@ -147,7 +145,7 @@ def test_a_recording_of_a_tree_is_read_and_driven_as_the_tree_is(path: Path, fol
     document = json.loads(path.read_text())
     assert document["origin"] in ("made", "recorded")
     system = own_system(document)
-    with recorded(folder, tree=str(path), changes={}, system=_last(system)) as (tree, _):
+    with recorded(folder, tree=str(path), changes={}, system=Path(system).name) as (tree, _):
         whole = recording(tree.resources, tree.missing, "a test", KEY)
     copy = folder / f"{path.stem}.json"
     copy.write_text(whole)
@@ -157,24 +155,9 @@ def test_a_recording_of_a_tree_is_read_and_driven_as_the_tree_is(path: Path, fol
     assert found[0].uuid != found[1].uuid is not None
 
 
-def own_system(document: Any) -> str:
-    """The path of the one system that can be switched."""
-    (found,) = [
-        path
-        for path, resource in document["resources"].items()
-        if re.fullmatch(r"/redfish/v1/Systems/[^/]+", path)
-        and "#ComputerSystem.Reset" in resource.get("Actions", {})
-    ]
-    return str(found)
-
-
-def _last(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
 def driven(folder: Path, tree: Path) -> MachineIdentity:
     """Image the machine, and say which it is as fencing reads it."""
-    node = simulated_bmcs.node(bmc_system=_last(own_system(json.loads(tree.read_text()))))
+    node = simulated_bmcs.node(bmc_system=Path(own_system(json.loads(tree.read_text()))).name)
     known = secrets(folder)
     with simulated(folder, configured(tree=str(tree), changes={})) as (server,):
         port = server.server_address[1]
