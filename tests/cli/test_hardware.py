@@ -338,11 +338,13 @@ def test_what_a_machine_shows_is_written_into_its_models_file(
     folder = tmp_path / "learnt"
     rack.answers["w1"] = document({"identity.product": "X1-3U"})
     assert appliance("inspect", "w1", MODELS, "--write", str(folder)) == 0
-    assert f"written: {folder}/acme/x1.yml" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"written: {folder}/acme/x1.yml" in said
+    assert "2 GPUs, 4 modules, 1 disks" in said
     model = load_hardware(folder)[MODEL]
     assert (model.dmi.vendor, model.dmi.product) == ("Acme Inc.", "X1-3U")
     assert model.shows.dimms_in == ("A1", "B1", "C1", "D1")
-    assert model.shows.gpu_ids == ("10de:2235", "10de:2235")
+    assert (model.shows.gpus, model.shows.gpu_ids) == (2, ("10de:2235", "10de:2235"))
     assert model.shows.read_from is not None
     assert (model.shows.read_from.serial, model.shows.read_from.by) == ("SN-1", "probe")
     before = load_hardware(DATA / "models")[MODEL]

@@ -208,6 +208,8 @@ class NodeSettings(Settings):
     """The node's own address on the LAN, with its prefix length."""
     hardware: Text | None = None
     """<vendor>/<model> of hardware/; null: not qualified."""
+    gpus: Annotated[StrictInt, Field(ge=0, le=64)] | None = None
+    """How many GPUs were ordered in it, for `hardware qualify`; null: its model's file says."""
     bmc_address: Address | None = None
     """The address of its BMC."""
     bmc_fingerprint: CertificateFingerprint | None = None
@@ -236,6 +238,7 @@ class Node:
     mac: str | None = None
     notes: str | None = None
     imaging: NodeImaging | None = None
+    gpus: int | None = None
 
     @property
     def ip(self) -> str:

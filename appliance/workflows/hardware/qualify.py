@@ -123,6 +123,7 @@ def expectations(nodes: Sequence[Node], catalogue: Catalogue) -> Mapping[str, Ex
             catalogue.gpus,
             carries_etcd=groups.CONTROL_PLANE in node.groups,
             carries_gpus=groups.GPU_WORKERS in node.groups,
+            gpus_ordered=node.gpus,
         )
     return found
 

@@ -13,6 +13,7 @@ import yaml
 from appliance.adapters.local.hardware_models import load_gpus, load_hardware
 from appliance.model.checks.hardware.expected import Expectation
 from appliance.model.checks.hardware.found import Machine, check_machine
+from appliance.model.state.facts.hardware_models import HardwareModel
 
 DATA = Path(__file__).parents[2] / "data" / "hardware"
 MODEL = "acme/x1"
@@ -20,10 +21,26 @@ _NAMES = ("slot", "address", "name", "socket")
 
 
 @cache
-def expectation(*, etcd: bool = True, gpus: bool = True) -> Expectation:
-    """What a machine of the made-up model is compared with."""
-    model = load_hardware(DATA / "models")[MODEL]
-    return Expectation(MODEL, model, load_gpus(), carries_etcd=etcd, carries_gpus=gpus)
+def _model() -> HardwareModel:
+    return load_hardware(DATA / "models")[MODEL]
+
+
+def expectation(
+    *,
+    etcd: bool = True,
+    gpus: bool = True,
+    ordered: int | None = None,
+    change: Mapping[str, Any] | None = None,
+) -> Expectation:
+    """What a machine of the made-up model is compared with; changes of its file: path -> value."""
+    told = _model().model_dump(mode="json")
+    for path, value in (change or {}).items():
+        part, _, key = path.partition(".")
+        told[part][key] = value
+    model = HardwareModel.model_validate(told)
+    return Expectation(
+        MODEL, model, load_gpus(), carries_etcd=etcd, carries_gpus=gpus, gpus_ordered=ordered
+    )
 
 
 def document(change: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -27,6 +27,25 @@ def test_one_node_of_eight_with_another_bios_is_named() -> None:
     assert not any(findings for node, findings in found.items() if node != "n3")
 
 
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        ({"dimms.C1.size_bytes": 16 << 30}, ["batch:dimm-sizes"]),
+        ({"disks.nvme0n1.size_bytes": 480_103_981_056}, ["batch:disks"]),
+        ({"disks": []}, ["batch:disks"]),
+        ({"gone": ["gpus.0000:c1:00.0"]}, ["batch:gpus"]),
+        ({"gpus.0000:c1:00.0.pci_id": None}, ["batch:gpus"]),
+    ],
+    ids=["size of a module", "size of a disk", "no disk", "missing GPU", "GPU of unknown kind"],
+)
+def test_one_node_of_eight_with_other_parts_is_named(
+    change: dict[str, Any], facts: list[str]
+) -> None:
+    found = outliers(batch(n3=change))
+    assert [one.fact for one in found["n3"]] == facts
+    assert not any(findings for node, findings in found.items() if node != "n3")
+
+
 def test_without_a_majority_nobody_is_wrong_and_everybody_is_told() -> None:
     other = {"firmware.bios": "2.13"}
     found = outliers(batch(n1=other, n2=other, n3=other, n4=other))

@@ -60,14 +60,15 @@ def inspect(
     asked = asked_nodes(connected.site, nodes)
     catalogue = catalogue_of(models)
     readings = reader_of(connected).read(asked, by)
-    written = _write(write, asked, readings, catalogue) if write else ()
+    written = _write(write, asked, readings, catalogue) if write else {}
     if output == "json":
         print_json({"nodes": [_plain(name, one) for name, one in readings.items()]})
     else:
         for name, one in readings.items():
             _show(name, one)
-        for path in written:
+        for path, counts in written.items():
             say(f"written: {path}")
+            say(f"{counts}: correct the file if the machine was not complete")
     _require_answers(readings)
 
 
@@ -105,10 +106,14 @@ def _plain(name: str, reading: Reading) -> dict[str, Any]:
 
 def _write(
     folder: Path, asked: Sequence[Node], readings: Mapping[str, Reading], catalogue: Catalogue
-) -> tuple[Path, ...]:
-    """Write one file for each model of the asked nodes; the first machine that answered tells."""
+) -> dict[Path, str]:
+    """Write one file for each model of the asked nodes; the first machine that answered tells.
+
+    Returns:
+        path -> what later machines are counted by.
+    """
     from appliance.adapters.local.hardware_models import write_learnt
-    from appliance.model.checks.hardware.learning import NothingLearnt, learnt
+    from appliance.model.checks.hardware.learning import NothingLearnt, counted, learnt
     from appliance.workflows.hardware.qualify import expectations
 
     wanted = expectations(asked, catalogue)
@@ -122,7 +127,7 @@ def _write(
             "no machine of a model was read, so nothing was written",
             hint="a stand-in of the lab has no hardware; see why with: appliance hardware inspect",
         )
-    day, written = time.strftime("%Y-%m-%d", time.gmtime()), []
+    day, written = time.strftime("%Y-%m-%d", time.gmtime()), {}
     for name, machine in machines.items():
         try:
             taken = learnt(catalogue.models[name], machine, day, __version__)
@@ -131,8 +136,9 @@ def _write(
                 f"{name}: its file was not written: {error}",
                 hint="read the machine as root, or by its BMC: appliance hardware inspect",
             ) from error
-        written.append(write_learnt(folder.absolute(), name, catalogue.models[name], taken))
-    return tuple(written)
+        path = write_learnt(folder.absolute(), name, catalogue.models[name], taken)
+        written[path] = counted(taken)
+    return written
 
 
 def _require_answers(readings: Mapping[str, Reading]) -> None:

@@ -36,6 +36,7 @@ _CHECKS: Final = {
     "reference.dimm_speed_mts": "`dimm:…:speed`",
     "reference.nics": "`nic:…`",
     "reference.gpu_models": "`gpu:…`",
+    "reference.gpus": "`gpus`",
 }
 
 

@@ -8,6 +8,9 @@ from typing import Final
 
 from appliance.model.checks.hardware.findings import Finding, failed, noted
 from appliance.model.checks.hardware.found import Dimm, Gpu, Machine
+from appliance.model.checks.hardware.learning import disks_gb
+from appliance.model.checks.hardware.parts.storage import disks_told
+from appliance.model.state.facts.hardware_models import GIB
 
 # With two machines there is no majority.
 LEAST: Final = 3
@@ -67,6 +70,8 @@ def _comparable(machine: Machine) -> Iterator[tuple[str, str]]:
         "cpus": _counted(cpu.model for cpu in machine.cpus or ()),
         "microcode": _counted(cpu.microcode for cpu in machine.cpus or ()),
         "dimms": _slots(machine.dimms),
+        "dimm-sizes": _sizes(machine.dimms),
+        "disks": _disks(machine),
         "gpus": _of_gpus(machine.gpus),
         "nic-firmware": _counted(nic.firmware for nic in machine.nics or ()),
     }
@@ -86,7 +91,20 @@ def _slots(dimms: Sequence[Dimm] | None) -> str | None:
 
 
 def _of_gpus(gpus: Sequence[Gpu] | None) -> str | None:
-    return None if gpus is None else _counted(gpu.pci_id for gpu in gpus) or "none"
+    """One whose id is not known counts: a GPU more or less is a difference."""
+    return None if gpus is None else _counted(gpu.pci_id or "?" for gpu in gpus) or "none"
+
+
+def _disks(machine: Machine) -> str | None:
+    sizes = disks_gb(machine)
+    return None if sizes is None else disks_told(sizes)
+
+
+def _sizes(dimms: Sequence[Dimm] | None) -> str | None:
+    """The modules by size; None where one of them is not known."""
+    if dimms is None or any(dimm.size_bytes is None for dimm in dimms):
+        return None
+    return _counted(f"{dimm.size_bytes / GIB:g} GiB" for dimm in dimms if dimm.size_bytes)
 
 
 def _counted(values: Iterable[str | None]) -> str:

@@ -9,6 +9,7 @@ from appliance.model.checks.hardware.expected import Expectation
 from appliance.model.checks.hardware.findings import Finding
 from appliance.model.checks.hardware.found import Machine
 from appliance.model.checks.hardware.parts.cards import gpus, nics
+from appliance.model.checks.hardware.parts.gpu_number import gpu_number
 from appliance.model.checks.hardware.parts.identity import cpus, model, serial
 from appliance.model.checks.hardware.parts.memory import memory
 from appliance.model.checks.hardware.parts.memory_test import memory_test
@@ -23,7 +24,20 @@ from appliance.model.checks.hardware.parts.settings import (
 from appliance.model.checks.hardware.parts.storage import disks, etcd_disk, raid
 
 CHECKS: Final[tuple[Callable[[Expectation, Machine], Iterator[Finding]], ...]] = (
-    *(model, serial, physical, cpus, memory, gpus, nics, disks, raid, etcd_disk, memory_test),
+    *(
+        model,
+        serial,
+        physical,
+        cpus,
+        memory,
+        gpu_number,
+        gpus,
+        nics,
+        disks,
+        raid,
+        etcd_disk,
+        memory_test,
+    ),
     *(firmware, secure_boot, ruled, nouveau, clock),
 )
 

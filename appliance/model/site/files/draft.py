@@ -126,6 +126,7 @@ class Draft:
                     settings.mac,
                     settings.notes,
                     settings.imaging,
+                    settings.gpus,
                 )
             )
         name = self.value.site_name or directory.resolve().name

@@ -46,6 +46,7 @@ def node_as_json(node: Node) -> dict[str, Any]:
         "address": str(node.address),
         "groups": [group for group in GROUPS if group in node.groups],
         "hardware": node.hardware,
+        "gpus": node.gpus,
         "bmc_address": str(node.bmc_address) if node.bmc_address else None,
         "bmc_fingerprint": node.bmc_fingerprint,
         "bmc_system": node.bmc_system,

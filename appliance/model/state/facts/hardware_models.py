@@ -87,6 +87,7 @@ class Reference(_Data):
     dimm_speed_mts: int | None = None
     nics: tuple[Nic, ...] = ()
     gpu_models: tuple[str, ...] = ()
+    gpus: int | None = None
 
 
 class Citation(_Data):

@@ -25,10 +25,20 @@ class Shows(_Data):
     """What a machine of the model shows; nobody fills it in by hand."""
 
     board: str | None = None
+    cpu_models: tuple[str, ...] | None = None
+    """Model of the CPU in each socket."""
     dimm_slots: tuple[str, ...] | None = None
     """Names of all slots, in the order of the firmware."""
     dimms_in: tuple[str, ...] | None = None
     """Names of the slots that hold a module as delivered."""
+    dimms_gib: tuple[int, ...] | None = None
+    """Size of the module in each slot of ``dimms_in``, in its order."""
+    dimm_speed_mts: int | None = None
+    """The speed at which all modules run; None where they differ."""
+    disks_gb: tuple[int, ...] | None = None
+    """Size of each disk in GB of 1000 x 1000 x 1000 bytes, sorted; without USB."""
+    gpus: int | None = None
+    """How many GPUs are on PCI."""
     gpu_ids: tuple[str, ...] | None = None
     """vendor:device of each GPU, sorted."""
     nic_ids: tuple[str, ...] | None = None

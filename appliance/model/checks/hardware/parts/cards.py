@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from appliance.model.checks.hardware.expected import Expectation
@@ -13,28 +14,9 @@ _LOAD = "an idle GPU may slow its link: put load on it, then inspect it again"
 
 
 def gpus(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
-    """The GPUs: how many, which, and how they are attached."""
-    most = wanted.most_gpus()
-    needed = wanted.carries_gpus or bool(wanted.model.reference.gpu_models)
-    if machine.gpus is None:
-        if most or needed:
-            yield unknown("gpus", _how_many(wanted), machine.why("gpus"), "inspect it again")
-        return
-    count = len(machine.gpus)
-    least = most if wanted.is_sxm and most else int(needed)
-    if most is not None or needed:
-        found = f"{count} GPUs on PCI"
-        good = count >= least and (most is None or count <= most)
-        yield judged("gpus", _how_many(wanted), found, _RESEAT, good=good)
-    for gpu in machine.gpus:
+    """Every GPU: which, and how it is attached. Their number: gpu_number.py."""
+    for gpu in machine.gpus or ():
         yield from _gpu(wanted, machine, gpu)
-
-
-def _how_many(wanted: Expectation) -> str:
-    most = wanted.most_gpus()
-    if most is None:
-        return "at least 1 GPU"
-    return f"{most} GPUs" if wanted.is_sxm else f"1 to {most} GPUs"
 
 
 def _gpu(wanted: Expectation, machine: Machine, gpu: Gpu) -> Iterator[Finding]:
@@ -131,14 +113,26 @@ def _link(machine: Machine, nic: Nic, least: int) -> Finding:
 
 
 def _recorded_ids(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
-    """The PCI ids of the ports, where a machine of the model was read."""
+    """The ports by PCI id, where a machine of the model was read; further ports are a note."""
     recorded = wanted.model.shows.nic_ids
-    if recorded is None or machine.nics is None:
+    if not recorded or machine.nics is None:
         return
-    seen = sorted(nic.pci_id for nic in machine.nics if nic.pci_id)
-    if seen and seen != sorted(recorded):
-        found = ", ".join(seen)
-        yield noted("nics", f"{found}; the recorded machine has {', '.join(recorded)}")
+    want, seen = Counter(recorded), Counter(nic.pci_id for nic in machine.nics if nic.pci_id)
+    expected, found = _counted(want), _counted(seen)
+    if not seen and machine.nics:
+        why = machine.why(f"nics.{machine.nics[0].name}.pci_id")
+        yield unknown("nics", expected, why, "inspect it by the probe")
+    elif want - seen:
+        action = "reseat the card; check that the slot is on in the BIOS; compare the order"
+        yield failed("nics", expected, found, action)
+    elif seen - want:
+        yield noted("nics", f"{found}; the machine that was read has {expected}")
+    else:
+        yield passed("nics", expected, found)
+
+
+def _counted(ids: Counter[str]) -> str:
+    return ", ".join(f"{many} x {one}" for one, many in sorted(ids.items())) or "none"
 
 
 def _gbit(mbps: int) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from appliance.model.checks.hardware.expected import Expectation
 from appliance.model.checks.hardware.findings import Finding, judged, unknown
-from appliance.model.checks.hardware.found import Machine
+from appliance.model.checks.hardware.found import Cpu, Machine
 from appliance.model.state.facts.placeholders import told_serial
 
 _LEARN = "read it from such a machine: appliance hardware inspect NODE --write FOLDER"
 _ANOTHER = "check `hardware` in host_vars of this node, and the label on the machine"
+_LIKE = "inspect it the same way, or write reference.cpu_model into the model's file"
 # Redfish names a CPU without its vendor.
 _VENDORS = {"intel": ("intel", "xeon"), "amd": ("amd", "epyc")}
 
@@ -49,7 +50,8 @@ def serial(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
 def cpus(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     """Number, vendor and model of the CPUs."""
     platform, reference = wanted.model.platform, wanted.model.reference
-    count = reference.cpus or platform.cpu_sockets
+    recorded = wanted.model.shows.cpu_models
+    count = reference.cpus or platform.cpu_sockets or len(recorded or ())
     if machine.cpus is None:
         if count or reference.cpu_model:
             yield unknown("cpus", f"{count or '?'} CPUs", machine.why("cpus"), "inspect it again")
@@ -61,16 +63,29 @@ def cpus(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     elif not machine.cpus:
         yield unknown("cpus", "at least 1 CPU", "no CPU is listed", "inspect it again")
     for cpu in machine.cpus:
-        expected = reference.cpu_model or (platform.cpu_vendor or "").upper()
-        if not expected:
-            continue
-        if cpu.model is None:
-            why = machine.why(f"cpus.{cpu.socket}.model")
-            yield unknown(f"cpu:{cpu.socket}", expected, why, "inspect it again")
-            continue
-        good = _is_named(reference.cpu_model, cpu.model) and _is_of(platform.cpu_vendor, cpu.model)
-        action = "compare the order with the delivered CPU"
-        yield judged(f"cpu:{cpu.socket}", expected, cpu.model, action, good=good)
+        yield from _cpu(wanted, machine, cpu)
+
+
+def _cpu(wanted: Expectation, machine: Machine, cpu: Cpu) -> Iterator[Finding]:
+    """One CPU: as the model's file says, else as the machine had that was read."""
+    reference, vendor = wanted.model.reference.cpu_model, wanted.model.platform.cpu_vendor
+    recorded = wanted.model.shows.cpu_models if reference is None else None
+    names = " or ".join(dict.fromkeys(recorded or ()))
+    fact, expected = f"cpu:{cpu.socket}", reference or names or (vendor or "").upper()
+    if not expected:
+        return
+    if cpu.model is None:
+        why = machine.why(f"cpus.{cpu.socket}.model")
+        yield unknown(fact, expected, why, "inspect it again")
+        return
+    good = _is_named(reference, cpu.model) and _is_of(vendor, cpu.model)
+    if good and recorded and cpu.model not in recorded:
+        another = wanted.unlike(machine)
+        if another is not None:
+            yield unknown(fact, expected, f"{cpu.model}; {another}", _LIKE)
+            return
+        good = False
+    yield judged(fact, expected, cpu.model, "compare the order with the delivered CPU", good=good)
 
 
 def _is_named(wanted: str | None, seen: str) -> bool:

@@ -18,7 +18,7 @@ def memory(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     """Every judgement of memory."""
     yield from _modules(wanted, machine)
     listed = machine.dimms is None or any(one.size_bytes != 0 for one in machine.dimms)
-    if not listed and not wanted.model.reference.dimms:
+    if not listed and not (wanted.model.reference.dimms or wanted.model.shows.dimms_in):
         yield unknown("memory:modules", "at least 1 module", "no module is listed", _AS_ROOT)
     yield from _errors(machine)
 
@@ -43,8 +43,8 @@ def _modules(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
         yield unknown(f"dimm:{one.slot}", "a module, or empty", why, _AS_ROOT)
     if shows.dimms_in is not None:
         yield from _population(shows, machine)
-    if reference.dimms and not unread:
-        yield _count(reference.dimms, machine.dimms, filled)
+    if not unread:
+        yield from _count(wanted, machine.dimms, filled)
     for one in filled:
         yield from _module(wanted, machine, one)
     kinds = Counter((one.size_bytes, one.part) for one in filled)
@@ -85,30 +85,33 @@ def _by_slot(expected: tuple[str, ...], dimms: tuple[Dimm, ...]) -> Iterator[Fin
             )
 
 
-def _count(expected: int, dimms: tuple[Dimm, ...], filled: list[Dimm]) -> Finding:
+def _count(wanted: Expectation, dimms: tuple[Dimm, ...], filled: list[Dimm]) -> Iterator[Finding]:
+    expected = wanted.model.reference.dimms or len(wanted.model.shows.dimms_in or ())
+    if not expected:
+        if filled:
+            told = f"{len(filled)} modules; no number is recorded for {wanted.name}"
+            yield noted("memory:modules", told, "compare the order with the machine")
+        return
     empty = [one.slot for one in dimms if not one.size_bytes]
     where = f"; empty: {', '.join(empty)}" if len(empty) <= 32 and empty else ""
     found = f"{len(filled)} modules{where}"
     action = "insert the missing modules; reseat those that the BIOS does not see"
     if len(filled) > expected:
         action = "compare the order with what was delivered"
-    return judged(
-        "memory:modules", f"{expected} modules", found, action, good=len(filled) == expected
-    )
+    good = len(filled) == expected
+    yield judged("memory:modules", f"{expected} modules", found, action, good=good)
 
 
 def _module(wanted: Expectation, machine: Machine, one: Dimm) -> Iterator[Finding]:
     reference, fact = wanted.model.reference, f"dimm:{one.slot}"
     size = (one.size_bytes or 0) / GIB
-    if reference.dimm_gib and size != reference.dimm_gib:
-        yield failed(
-            fact,
-            f"{reference.dimm_gib} GiB",
-            f"{size:g} GiB",
-            f"replace the module in {one.slot} by one of {reference.dimm_gib} GiB",
-        )
+    sizes = _sizes(wanted, one)
+    if sizes and size not in sizes:
+        words = " or ".join(f"{each} GiB" for each in sizes)
+        action = f"replace the module in {one.slot} by one of {words}"
+        yield failed(fact, words, f"{size:g} GiB", action)
     rated = one.rated_mts
-    speed = reference.dimm_speed_mts or rated
+    speed = reference.dimm_speed_mts or wanted.model.shows.dimm_speed_mts or rated
     if one.speed_mts is None:
         if speed:
             why = machine.why(f"dimms.{one.slot}.speed_mts")
@@ -119,6 +122,15 @@ def _module(wanted: Expectation, machine: Machine, one: Dimm) -> Iterator[Findin
             action = "check the population and the memory speed in the BIOS: the module can do more"
         expected, found = f"{speed} MT/s", f"{one.speed_mts} MT/s"
         yield judged(f"{fact}:speed", expected, found, action, good=one.speed_mts >= speed)
+
+
+def _sizes(wanted: Expectation, one: Dimm) -> list[int]:
+    """The sizes that the slot's module may have; any of those that were read, if names differ."""
+    reference, shows = wanted.model.reference, wanted.model.shows
+    if reference.dimm_gib:
+        return [reference.dimm_gib]
+    by_slot = dict(zip(shows.dimms_in or (), shows.dimms_gib or (), strict=False))
+    return [by_slot[one.slot]] if one.slot in by_slot else sorted(set(by_slot.values()))
 
 
 def _errors(machine: Machine) -> Iterator[Finding]:

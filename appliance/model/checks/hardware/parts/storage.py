@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from appliance.model.checks.hardware.expected import ETCD_FSYNC_MS, Expectation
 from appliance.model.checks.hardware.findings import Finding, failed, judged, noted, unknown
 from appliance.model.checks.hardware.found import Disk, Machine
+from appliance.model.checks.hardware.learning import disks_gb
 
 # Of its rated life: a new machine has new disks.
 WORN_PERCENT = 80
@@ -14,7 +16,7 @@ USED_PERCENT = 10
 _READ = "install smartmontools on the node, or read the disk in the BMC, then inspect it again"
 
 
-def disks(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+def disks(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     """Every disk that is part of the machine."""
     if machine.disks is None:
         yield unknown("disks", "a list", machine.why("disks"), "inspect it by the probe")
@@ -22,8 +24,35 @@ def disks(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     own = [disk for disk in machine.disks if disk.transport != "usb"]
     if not own:
         yield failed("disks", "at least 1 disk", "none", "insert a disk; check the controller")
+    else:
+        yield _number(wanted, machine)
     for disk in own:
         yield from _disk(machine, disk)
+
+
+def _number(wanted: Expectation, machine: Machine) -> Finding:
+    """The number and sizes of the disks, where a machine of the model was read."""
+    recorded, sizes = wanted.model.shows.disks_gb, disks_gb(machine)
+    fact, found = "disks:number", disks_told(sizes)
+    if recorded is None:
+        told = f"{found}; no number is recorded for {wanted.name}"
+        return noted(fact, told, "compare the order with the machine")
+    expected = disks_told(list(recorded))
+    if sizes is None:
+        return unknown(fact, expected, "a disk tells no size", "inspect it by the probe")
+    if sizes != sorted(recorded) and (why := wanted.unlike(machine)):
+        return unknown(fact, expected, f"{found}; {why}", "inspect it the same way")
+    action = "insert the missing disk, or reseat it; compare the order with the machine"
+    return judged(fact, expected, found, action, good=sizes == sorted(recorded))
+
+
+def disks_told(sizes: list[int] | None) -> str:
+    """Disks by their size, in words."""
+    if sizes is None:
+        return "disks of unknown size"
+    if not sizes:
+        return "none"
+    return ", ".join(f"{many} x {size} GB" for size, many in sorted(Counter(sizes).items()))
 
 
 def _disk(machine: Machine, disk: Disk) -> Iterator[Finding]:
