@@ -278,8 +278,8 @@ class SiteSession(Wiring):
         confirm: Callable[[GpuUpgradeResult], bool],
         *,
         to: str = "",
-        allow_outage: bool = False,
         dry_run: bool = False,
+        **accepted: bool,
     ) -> GpuUpgradeResult:
         """Upgrade the GPU stack; ``to``: the release that is written into site.yml; empty: none."""
         from appliance.adapters.site.settings_choice import choose_release, require_choosable
@@ -293,8 +293,8 @@ class SiteSession(Wiring):
             desired,
             self.run(COMMAND, desired.bundle_digest),
             writes_release=bool(to),
-            allow_outage=allow_outage,
             dry_run=dry_run,
+            **accepted,
             pausing=lambda: pausing(lambda: progress.note(PAUSES)),
         )
         session = replace(

@@ -44,6 +44,7 @@ class GpuUpgradeRequest:
         desired: the site with the release that was asked for, and its bundle.
         writes_release: whether the release is written into site.yml first.
         allow_outage: go on although a service will be away.
+        without_backup: begin although the newest backup is not fresh.
         pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
     """
 
@@ -52,6 +53,7 @@ class GpuUpgradeRequest:
     writes_release: bool = False
     allow_outage: bool = False
     dry_run: bool = False
+    without_backup: bool = False
     pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
         default=lambda: nullcontext(lambda: False)
     )

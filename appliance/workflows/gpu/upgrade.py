@@ -24,6 +24,8 @@ from appliance.model.components.gpu.in_turn import node_by_node
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import GPU_UPGRADE
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.gpu.inventory import gpu_inventory, limit_of
 from appliance.model.upgrade.gpu.observed import REASON, gpu_situation
@@ -31,6 +33,7 @@ from appliance.model.upgrade.gpu.plan import GpuPlan, GpuStep
 from appliance.model.upgrade.gpu.points import node_points, step_points, unfinished
 from appliance.model.upgrade.gpu.target import Target
 from appliance.model.upgrade.points.gate import stopping
+from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.cluster.foresight import agreed_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
@@ -74,7 +77,8 @@ def gpu_upgrade(
         ConfigError: the site has no GPUs; nothing was changed.
         BundleRefused: there is no bundle of the release; nothing was changed.
         NodeUnreachable: no API server answers; nothing was changed.
-        PreflightFailed: something must be fixed first; nothing was changed.
+        PreflightFailed: something must be fixed first, or the backup that is needed is not fresh;
+            nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         PlaybookFailed, StepNotVerified, ClusterError: a step failed; the same command goes on.
     """
@@ -86,6 +90,7 @@ def gpu_upgrade(
     )
     target = require_target(request.desired)
     observed, found = look(request, session, target)
+    _ask_for_backup(request, session, observed, found.plan)
     if request.dry_run:
         return found
     refuse([gate.refusal() for gate in stopping(found.gates)])
@@ -96,6 +101,25 @@ def gpu_upgrade(
         run = _Run(request, session, target, observed, found)
         run.carry_out(asked_to_pause, lambda: look(request, session, target, found.bundle))
     return replace(found, done=True)
+
+
+def _ask_for_backup(
+    request: GpuUpgradeRequest, session: Session, observed: Observed, plan: GpuPlan
+) -> None:
+    """Refuse to begin without a fresh backup where a node with GPUs carries data, too.
+
+    Raises:
+        PreflightFailed: the site asks for backups, and has no fresh one; nothing was changed.
+    """
+    members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
+    marks = [maintenance_of(node.annotations) for node in members.values()]
+    goes_on = any(mark is not None and mark.reason.startswith(REASON) for mark in marks)
+    ask_where_data_is(
+        request.desired.site,
+        session,
+        {name for step in plan.steps if step.kind == "node" for name in step.nodes},
+        only_said=goes_on or request.dry_run or request.without_backup,
+    )
 
 
 class _Run:

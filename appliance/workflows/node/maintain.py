@@ -15,7 +15,7 @@ from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.nodes.maintenance import Maintenance
-from appliance.workflows.cluster.backups.freshness import ask_for_fresh_backup
+from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.maintenance.again import MaintainRequest, stands
 from appliance.workflows.node.maintenance.agreed import Shown, shown_maintenance
@@ -115,10 +115,10 @@ def _ask_for_backup(request: MaintainRequest, session: Session, begun: Maintenan
     if not request.needs_backup:
         return
     goes_on = begun is not None and begun.photograph is not None
-    ask_for_fresh_backup(
+    ask_where_data_is(
         request.site,
         session,
-        f"{request.node.name}, which carries data of the control plane",
+        [request.node.name],
         only_said=goes_on or request.dry_run or request.without_backup,
     )
 

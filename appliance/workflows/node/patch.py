@@ -30,6 +30,7 @@ from appliance.model.plan.steps import NODE_PATCH
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.points.gate import stopping
+from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.cluster.foresight import agreed_of
 from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
@@ -67,7 +68,8 @@ def node_patch(
 
     Raises:
         NodeUnreachable: no API server answers; nothing was changed.
-        PreflightFailed: something must be fixed first; nothing was changed.
+        PreflightFailed: something must be fixed first, or the backup that is needed is not fresh;
+            nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         PlaybookFailed, StepNotVerified, ClusterError: a step failed; the same command goes on.
         Interrupted: the operator asked for a pause; no step was cut short.
@@ -78,6 +80,7 @@ def node_patch(
         journal=OneRun(session.journal) if not request.dry_run else session.journal,
     )
     observed, found = look(request, session)
+    _ask_for_backup(request, session, found.plan)
     if request.dry_run:
         return found
     refuse(found.plan.refusals)
@@ -88,6 +91,21 @@ def node_patch(
         run = _Run(request, session, found, observed)
         kept = run.carry_out(asked_to_pause, lambda: look(request, session))
     return replace(found, kept=kept, done=True)
+
+
+def _ask_for_backup(request: PatchRequest, session: Session, plan: PatchPlan) -> None:
+    """Refuse to begin without a fresh backup; a node that is out of service is not left so.
+
+    Raises:
+        PreflightFailed: the site asks for backups, and has no fresh one; nothing was changed.
+    """
+    goes_on = any(patch.out for patch in plan.nodes.values())
+    ask_where_data_is(
+        request.desired.site,
+        session,
+        {name for step in plan.steps if step.kind != "artifacts" for name in step.nodes},
+        only_said=goes_on or request.dry_run or request.without_backup,
+    )
 
 
 def _outline(plan: PatchPlan) -> tuple[object, ...]:

@@ -48,6 +48,7 @@ class PatchRequest:
     Attributes:
         desired: with the bundle at hand, or the one on the services node.
         allow_outage: go on although a service will be away.
+        without_backup: begin although the newest backup is not fresh.
         pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
     """
 
@@ -56,6 +57,7 @@ class PatchRequest:
     run: Run
     allow_outage: bool = False
     dry_run: bool = False
+    without_backup: bool = False
     pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
         default=lambda: nullcontext(lambda: False)
     )

@@ -38,6 +38,7 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.cri_socket import cri_socket
 from appliance.model.state.nodes.node_metadata import merged, metadata_of
 from appliance.model.state.plan import Refusal
+from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.maintenance.eviction import losses
 from appliance.workflows.session.confirmation import (
@@ -66,6 +67,7 @@ class NodeRemoveRequest:
     Attributes:
         site: all that the inventory names.
         runtime: what runs the containers of nodes of the site's release.
+        without_backup: begin although the newest backup is not fresh.
     """
 
     site: Site
@@ -73,6 +75,7 @@ class NodeRemoveRequest:
     run: Run
     runtime: Runtime
     dry_run: bool = False
+    without_backup: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,8 @@ def node_remove(
     Raises:
         NodeUnreachable: the API or etcd does not answer, or the node is too busy to tell what it
             is; nothing was changed.
-        PreflightFailed: the node cannot be removed; nothing was changed.
+        PreflightFailed: the node cannot be removed, or the backup that is needed is not fresh;
+            nothing was changed.
         Refused: the records of members cannot be read, it was not confirmed, or another command
             is at work; nothing was changed.
         LeaseLost: another command took the site over between two steps.
@@ -109,6 +113,7 @@ def node_remove(
         )
     run = _Removal(request, session)
     plan, forecast = run.plan(), run.forecast()
+    _ask_for_backup(request, session, plan)
     observed_at = session.clock.monotonic()
     if request.dry_run or plan.is_empty:
         return RemoveResult(plan, forecast)
@@ -121,6 +126,22 @@ def node_remove(
             run = now
         run.carry_out(plan)
     return RemoveResult(plan, forecast, done=True)
+
+
+def _ask_for_backup(request: NodeRemoveRequest, session: Session, plan: RemovalPlan) -> None:
+    """Refuse to clean a machine that carries data without a fresh backup; a lost one has no say.
+
+    Raises:
+        PreflightFailed: the site asks for backups, and has no fresh one; nothing was changed.
+    """
+    if plan.reset is None:
+        return
+    ask_where_data_is(
+        request.site,
+        session,
+        [plan.node],
+        only_said=not plan.record or request.dry_run or request.without_backup,
+    )
 
 
 class _Removal:

@@ -16,6 +16,7 @@ from appliance.errors import StepNotVerified
 from appliance.model.plan.rack.mark import ANNOTATION, RackMark, is_ours, reason_of
 from appliance.model.plan.rack.order import NodeOff, Stage, drain_order, holding_up
 from appliance.model.state.nodes.maintenance import Maintenance, archived, timestamp
+from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.node.baselines import read_passports
 from appliance.workflows.node.maintenance.marks import Marks
 from appliance.workflows.node.maintenance.refusals import require_writable
@@ -52,7 +53,8 @@ def rack_down(
 
     Raises:
         NodeUnreachable: the API does not answer; nothing was changed.
-        PreflightFailed: etcd is not healthy; nothing was changed.
+        PreflightFailed: etcd is not healthy, or the newest backup is not fresh; nothing was
+            changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         LeaseLost: another command took the site over; the nodes are left as they are.
         StepNotVerified: some nodes are still on, or not confirmed off; names each.
@@ -61,6 +63,13 @@ def rack_down(
     require_writable(request.reason)
     before = session.rack_record.read()
     plan, observed_at = plan_down(request, session, before), session.clock.monotonic()
+    if plan.look is not None:
+        ask_where_data_is(
+            request.site,
+            session,
+            {node.name for node in request.site.nodes},
+            only_said=plan.before is not None or request.dry_run or request.without_backup,
+        )
     if request.dry_run:
         return DownResult(plan.lines)
     require_confirmed(confirm(plan.lines))

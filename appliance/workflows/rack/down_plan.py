@@ -34,6 +34,7 @@ class DownRequest:
         reason: why, in the operator's words.
         allow_outage: go on although a member of etcd is not healthy.
         budget_seconds: how long a PodDisruptionBudget may hold a pod.
+        without_backup: begin although the newest backup is not fresh.
     """
 
     site: Site
@@ -42,6 +43,7 @@ class DownRequest:
     allow_outage: bool = False
     dry_run: bool = False
     budget_seconds: float = 60.0
+    without_backup: bool = False
 
 
 @dataclass(frozen=True)

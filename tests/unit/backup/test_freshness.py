@@ -30,6 +30,7 @@ NOW = 1_700_000_000.0
 
 
 def text(hours: float, site: str = "rack", **more: Any) -> str:
+    more = {"kinds": ("etcd", "runai"), **more}
     return sidecar_text(sidecar(backup_id(site, NOW - hours * 3600), site, **more))
 
 
@@ -64,6 +65,42 @@ def test_an_old_backup_is_told_from_a_fresh_one(case: str) -> None:
     written, why = CASES[case]
     found = staleness(newest_of(written), "rack", WANTED, NOW)
     assert (why in found, bool(found)) == (True, bool(why))
+
+
+LACKING: dict[str, tuple[tuple[str, ...], tuple[Missing, ...], str]] = {
+    "has them": (("etcd", "runai"), (), ""),
+    "none were asked for": (("etcd",), (), "lacks Run:ai's databases"),
+    "no answer": (("etcd",), (Missing("cp2", "runai", "no answer"),), "cp2: no answer"),
+    "one is not dumped": (
+        ("etcd", "runai"),
+        (Missing("cp1", "runai/databases", "pg_dump: exit 1"),),
+        "lacks Run:ai's databases: cp1: pg_dump",
+    ),
+    "one broke off": (
+        ("etcd", "runai"),
+        (Missing("cp1", "runai/databases/backend.sql", "it broke off"),),
+        "lacks Run:ai's databases: cp1: it broke off",
+    ),
+    "its roles are not": (
+        ("etcd", "runai"),
+        (Missing("cp1", "runai/globals.sql", "denied"),),
+        "lacks Run:ai's databases: cp1: denied",
+    ),
+    "helm's values are not": (
+        ("etcd", "runai"),
+        (Missing("cp1", "runai/values/runai-cluster.yml", "no values"),),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_a_backup_without_the_databases_is_not_fresh_where_they_count(case: str) -> None:
+    kinds, missing, why = LACKING[case]
+    newest = newest_of(text(1, kinds=kinds, missing=missing))
+    found = staleness(newest, "rack", WANTED, NOW, databases=True)
+    assert (why in found, bool(found)) == (True, bool(why))
+    assert staleness(newest, "rack", WANTED, NOW) == ""
 
 
 def _desired(wanted: Backup | None = WANTED) -> Any:

@@ -28,6 +28,7 @@ from appliance.model.state.observed import Fault, Observed
 from appliance.model.state.upgrade import ANNOTATION as UPGRADE
 from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
+from tests.unit.backup.test_freshness import told_old, with_old_backup
 from tests.unit.gpu.upgrade_rack import DRIVER, OPERATOR, Bench, with_nvswitches
 from tests.unit.upgrade.rack import web
 
@@ -344,3 +345,16 @@ def test_pods_that_cannot_be_moved_give_the_node_back_and_stop_the_rest() -> Non
     assert stopped.value.details[-1] == "not begun: w2"
     bench.drain.budgets = []
     assert bench.upgrade().done
+
+
+def test_a_node_with_gpus_that_carries_data_needs_a_fresh_backup() -> None:
+    bench = Bench()
+    with_old_backup(bench)
+    settings = bench.desired.site.settings
+    export = samples.settings(nfs={"server": "w2", "path": "/srv/nfs"}).nfs
+    object.__setattr__(settings, "nfs", export)
+    with pytest.raises(PreflightFailed, match="w2, which carries the data of volumes"):
+        bench.upgrade()
+    assert (bench.rack.done, bench.asked) == ([], [])
+    assert bench.upgrade(dry_run=True).plan.steps
+    assert told_old(bench)

@@ -81,7 +81,9 @@ class Bench:
         nodes[name] = replace(nodes[name], **changes)
         self.rack.cluster = replace(self.rack.cluster, nodes=nodes)
 
-    def remove(self, name: str, *, dry_run: bool = False, **desired: Any) -> RemoveResult:
+    def remove(
+        self, name: str, *, dry_run: bool = False, without_backup: bool = False, **desired: Any
+    ) -> RemoveResult:
         session = fake_session(
             self.rack,
             self.journal,
@@ -101,6 +103,7 @@ class Bench:
             run("node remove"),
             self.rack.desired.release.runtime,
             dry_run=dry_run,
+            without_backup=without_backup,
         )
         return node_remove(request, session, self.confirm)
 

@@ -176,7 +176,9 @@ class Bench:
             return bool(asked_of(found))
 
         changes = {
-            key: more.pop(key) for key in ("dry_run", "allow_outage", "pausing") if key in more
+            key: more.pop(key)
+            for key in ("dry_run", "allow_outage", "pausing", "without_backup")
+            if key in more
         }
         request = PatchRequest(self.desired, PatchOptions(**more), run("node patch"), **changes)
         session = fake_session(

@@ -15,6 +15,7 @@ from appliance.cli.options import (
     changed_site_option,
     dry_run_option,
     output_option,
+    without_backup_option,
     yes_option,
 )
 from appliance.cli.screen.confirm import about_site, confirmed
@@ -51,6 +52,7 @@ TIMED = {
 )
 @allow_outage_option
 @changed_site_option
+@without_backup_option
 @dry_run_option
 @yes_option
 @output_option
@@ -60,6 +62,7 @@ def upgrade(
     to: str,
     bundle: Path | None,
     allow_outage: bool,
+    without_backup: bool,
     site: Path,
     dry_run: bool,
     yes: bool,
@@ -87,6 +90,7 @@ def upgrade(
             lambda found: _confirm(connected.site, found, yes),
             to=to,
             allow_outage=allow_outage,
+            without_backup=without_backup,
             dry_run=dry_run,
         )
     if output == "json":

@@ -17,6 +17,7 @@ from appliance.cli.options import (
     changed_site_option,
     dry_run_option,
     output_option,
+    without_backup_option,
     yes_option,
 )
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
@@ -70,6 +71,7 @@ reason_option = click.option(
     "cluster membership and the cluster data on it are lost.",
 )
 @changed_site_option
+@without_backup_option
 @dry_run_option
 @yes_option
 @output_option
@@ -83,6 +85,7 @@ def remove(
     sworn: bool,
     lose_machine: str,
     site: Path,
+    without_backup: bool,
     dry_run: bool,
     yes: bool,
     output: str,
@@ -110,12 +113,17 @@ def remove(
         node, reason, sworn=sworn, allow_move=allow_move, lose_machine=lose_machine
     )
     with progress(plain=output == "json") as display:
-        done = _remove(connected, removal, display, yes=yes, dry_run=dry_run)
+        done = _remove(connected, removal, display, yes, dry_run, without_backup)
     _show_removal(done, output)
 
 
 def _remove(
-    connected: SiteSession, removal: Any, display: Any, *, yes: bool, dry_run: bool
+    connected: SiteSession,
+    removal: Any,
+    display: Any,
+    yes: bool,
+    dry_run: bool,
+    without_backup: bool,
 ) -> RemoveResult:
     from appliance.workflows.node.remove import COMMAND, NodeRemoveRequest, node_remove
 
@@ -130,7 +138,12 @@ def _remove(
     session = connected.session(display, run, removal.reason, plays=True)
     with connected.emptying(session, run) as emptying:
         request = NodeRemoveRequest(
-            connected.site, removal, run, connected.desired.release.runtime, dry_run=dry_run
+            connected.site,
+            removal,
+            run,
+            connected.desired.release.runtime,
+            dry_run=dry_run,
+            without_backup=without_backup,
         )
         removing = dataclasses.replace(
             session, etcd=connected.etcd, bmcs=connected.bmcs(), emptying=emptying

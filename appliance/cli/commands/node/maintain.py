@@ -97,8 +97,8 @@ def maintain(
 
     With --lost nothing can be evicted: the taint deletes the pods and ignores every budget.
 
-    A control-plane node that is in service needs a fresh backup where site.yml has the section
-    backup.
+    A node in service that carries data (etcd, or the NFS export) needs a fresh backup where
+    site.yml has the section backup.
 
     Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
     """
@@ -122,7 +122,7 @@ def maintain(
         allow_outage=allow_outage,
         dry_run=dry_run,
         budget_seconds=budget_wait,
-        needs_backup=node in connected.site.control_plane and not lost,
+        needs_backup=not lost,
         without_backup=without_backup,
     )
 

@@ -19,6 +19,7 @@ from appliance.cli.options import (
     changed_site_option,
     dry_run_option,
     output_option,
+    without_backup_option,
     yes_option,
 )
 from appliance.cli.screen.confirm import about_site, confirmed
@@ -57,6 +58,7 @@ NAMED = 6
 )
 @allow_outage_option
 @changed_site_option
+@without_backup_option
 @dry_run_option
 @yes_option
 @output_option
@@ -68,6 +70,7 @@ def patch(
     max_unavailable: int,
     reboot: Any,
     allow_outage: bool,
+    without_backup: bool,
     site: Path,
     dry_run: bool,
     yes: bool,
@@ -108,6 +111,7 @@ def patch(
             connected.run(COMMAND, desired.bundle_digest),
             allow_outage=allow_outage,
             dry_run=dry_run,
+            without_backup=without_backup,
             pausing=lambda: pausing(lambda: display.note(PAUSES)),
         )
         session = replace(

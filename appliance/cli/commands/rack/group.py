@@ -17,7 +17,13 @@ from appliance.cli.batch_options import (
     wait_option,
 )
 from appliance.cli.help.typos import Nouns
-from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    without_backup_option,
+    yes_option,
+)
 from appliance.cli.screen.confirm import about_site, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
@@ -43,6 +49,7 @@ def rack() -> None:
 )
 @budget_wait_option
 @changed_site_option
+@without_backup_option
 @dry_run_option
 @yes_option
 @output_option
@@ -53,6 +60,7 @@ def down(
     allow_outage: bool,
     budget_wait: float,
     site: Path,
+    without_backup: bool,
     dry_run: bool,
     yes: bool,
     output: str,
@@ -79,7 +87,13 @@ def down(
     connected = app.connect(site)
     run = connected.run("rack down")
     request = DownRequest(
-        connected.load_desired().site, run, reason, allow_outage, dry_run, budget_wait
+        connected.load_desired().site,
+        run,
+        reason,
+        allow_outage,
+        dry_run,
+        budget_wait,
+        without_backup,
     )
 
     def confirm(lines: Sequence[str]) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError, PreflightFailed
 from appliance.model.backup.freshness import NEWEST, Newest, newest_of, staleness
 from appliance.model.documents.strict_json import Unreadable
+from appliance.model.site.recovery.carried import DATABASES, carried_by
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
@@ -38,45 +40,80 @@ def _kept(session: Session) -> str | None:
         return None
 
 
-def ask_for_fresh_backup(site: Site, session: Session, what: str, *, only_said: bool) -> None:
+def ask_where_data_is(
+    site: Site, session: Session, names: Collection[str], *, only_said: bool
+) -> None:
+    """Ask for a fresh backup where one of these nodes carries data; with it the databases it holds.
+
+    Args:
+        site: the site.
+        session: its ports.
+        names: of the nodes that are about to be taken out of service or changed.
+        only_said: as for :func:`ask_for_fresh_backup`.
+
+    Raises:
+        PreflightFailed: there is no fresh backup; nothing was changed.
+    """
+    if not (carried := carried_by(site, names)):
+        return
+    ask_for_fresh_backup(
+        site,
+        session,
+        "; ".join(one.sentence() for one in carried),
+        only_said=only_said,
+        databases=any(one.databases for one in carried),
+    )
+
+
+def ask_for_fresh_backup(
+    site: Site, session: Session, what: str, *, only_said: bool, databases: bool | None = None
+) -> None:
     """Refuse without a fresh backup, or only say that there is none.
 
     Args:
         site: the site.
         session: its ports.
-        what: what is about to be done.
+        what: what is about to be done, or the nodes and what they carry.
         only_said: it goes on: the operator accepted that, nothing is changed, or it began before,
             with a fresh backup or without.
+        databases: whether it has to hold Run:ai's databases; None: where the site has Run:ai.
 
     Raises:
         PreflightFailed: there is no fresh backup; nothing was changed.
     """
+    if databases is None:
+        databases = site.settings.runai is not None
     try:
-        require_fresh_backup(site, session, what)
+        require_fresh_backup(site, session, what, databases=databases)
     except PreflightFailed as error:
         if not only_said:
             raise
         session.observer.note(f"warning: {error.message}")
 
 
-def require_fresh_backup(site: Site, session: Session, what: str) -> None:
+def require_fresh_backup(
+    site: Site, session: Session, what: str, *, databases: bool = False
+) -> None:
     """Refuse what may lose data while the site asks for backups and has no fresh one.
 
     Args:
         site: the site.
         session: its ports.
         what: what is about to be done, for the message.
+        databases: it has to hold Run:ai's databases.
 
     Raises:
-        PreflightFailed: there is none, it is old, or nobody knows; nothing was changed.
+        PreflightFailed: there is none, it is old or lacks them, or nobody knows; nothing was
+            changed.
     """
     wanted, newest = site.settings.backup, newest_backup(site, session)
     if wanted is None or newest is None:
         return
-    why = staleness(newest, site.name, wanted, session.clock.now())
+    why = staleness(newest, site.name, wanted, session.clock.now(), databases=databases)
     if why:
+        whole = f" and holds {DATABASES}" if databases else ""
         raise PreflightFailed(
-            f"{what}: {why}, expected one that is younger than {wanted.fresh_hours} hours",
+            f"{what}: {why}, expected one that is younger than {wanted.fresh_hours} hours{whole}",
             hint="make one: appliance cluster backup create; to go on without one, run the same "
             "command with --without-backup",
         )

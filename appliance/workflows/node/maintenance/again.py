@@ -71,7 +71,8 @@ class MaintainRequest:
         shutdown: power the node off at the end.
         lost: the node does not answer: mark and taint it without its help.
         allow_outage: go on although a service will be away.
-        needs_backup: refuse to begin without a fresh backup, where the site asks for backups.
+        needs_backup: refuse to begin without a fresh backup, where the site asks for backups and
+            the node carries data. What takes nodes out in turn asks once for all of them.
         without_backup: begin although the newest backup is not fresh.
         budget_seconds: how long a PodDisruptionBudget may hold the eviction up.
     """
