@@ -1,0 +1,119 @@
+"""What ``appliance cluster upgrade`` plans, as text and as data; the keys of the latter stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.terminal import print_line
+from appliance.model.upgrade.moves.steps import OUT
+
+if TYPE_CHECKING:
+    from appliance.model.node.drain import Forecast
+    from appliance.model.upgrade.moves.steps import UpgradeStep
+    from appliance.model.upgrade.window import Estimate
+    from appliance.workflows.cluster.upgrading.look import UpgradeResult
+
+
+def show_upgrade(found: UpgradeResult, *, err: bool) -> None:
+    """Print what refuses first, then the path with its steps."""
+    plan = found.plan
+    for refusal in plan.refusals:
+        print_line(f"refused: {refusal.sentence()}", err=err)
+        say_hint(refusal.hint, err=err)
+    if found.mark:
+        print_line(found.mark.sentence(), err=err)
+    if not plan.steps and not plan.refusals:
+        left = ": only its end is written down" if found.mark else ""
+        print_line(f"every node runs the release{left}", err=err)
+        return
+    _show_steps(found, err=err)
+    for gate in found.gates:
+        print_line(gate.sentence(), err=err)
+        if gate.stops:
+            say_hint(gate.cure, err=err)
+    if plan.steps:
+        print_line(f"window: {found.clock.of_plan(plan).sentence()}", err=err)
+
+
+def _show_steps(found: UpgradeResult, *, err: bool) -> None:
+    plan = found.plan
+    for number, step in enumerate((*plan.steps, *plan.rest), 1):
+        if step in plan.rest[:1]:
+            print_line(f"pause: after {plan.paused_after}", err=err)
+        for line in _lines(number, step, found):
+            print_line(line, err=err)
+
+
+def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str]:
+    nodes = f": {', '.join(step.nodes)}" if step.nodes else ""
+    yield f"{number}. {step.release}: {step.title}{nodes}"
+    yield from (f"   because {text}" for text in step.why)
+    if step.disturbs:
+        yield f"   disturbs: {step.disturbs}"
+    yield f"   takes: {found.clock.of_step(step).sentence()}"
+    away = found.clock.api_away(step) if step.kind == "control_plane" else None
+    if away is not None:
+        yield f"   API: {away:.0f} s away at a time in a lab with one control-plane node"
+    if step.kind in OUT:
+        for name in step.nodes:
+            yield from (f"   {text}" for text in _evictions(found.forecasts.get(name)))
+    yield f"   way back: {step.back}"
+
+
+def _evictions(foreseen: Forecast | None) -> Iterator[str]:
+    if foreseen is None:
+        return
+    pods = ", ".join(pod.where for pod in foreseen.evicted) or "no pod"
+    yield f"evicts from {foreseen.node}: {pods}"
+    for concern in foreseen.concerns:
+        if not concern.quorum:
+            yield f"{concern.severity}: {concern.sentence()}"
+
+
+def upgrade_as_json(done: UpgradeResult) -> dict[str, Any]:
+    """The plan and how it ended, as plain data; the keys are a contract."""
+    plan = done.plan
+    return {
+        "path": [hop.release for hop in plan.hops],
+        "steps": [_step(step, done) for step in plan.steps],
+        "after_the_pause": [_step(step, done) for step in plan.rest],
+        "refusals": [
+            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
+            | {"hint": r.hint}
+            for r in plan.refusals
+        ],
+        "gates": [
+            {"name": g.name, "node": g.node, "verdict": g.verdict, "found": g.found}
+            | {"expected": g.expected, "hint": g.cure}
+            for g in done.gates
+        ],
+        "without": list(plan.without),
+        "window": _estimate(done.clock.of_plan(plan)),
+        "under_way": done.mark.sentence() if done.mark else None,
+        "done": done.done,
+        "ended": done.ended,
+    }
+
+
+def _step(step: UpgradeStep, done: UpgradeResult) -> dict[str, Any]:
+    found = (done.forecasts.get(name) for name in step.nodes if step.kind in OUT)
+    return {
+        "release": step.release,
+        "kind": step.kind,
+        "nodes": list(step.nodes),
+        "why": list(step.why),
+        "disturbs": step.disturbs,
+        "way_back": step.back,
+        "takes": _estimate(done.clock.of_step(step)),
+        "evicts": {one.node: [pod.where for pod in one.evicted] for one in found if one},
+    }
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return {
+        "median_seconds": round(found.median),
+        "worst_seconds": round(found.worst),
+        "source": found.source,
+    }
