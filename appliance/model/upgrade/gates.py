@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from appliance.model.upgrade.points.disks import disks
 from appliance.model.upgrade.points.etcd import etcd, snapshot
 from appliance.model.upgrade.points.gate import Gate, Verdict, stopping
 from appliance.model.upgrade.points.gpu_toolkit import gpu_toolkit
@@ -17,7 +18,6 @@ from appliance.model.upgrade.points.nodes import (
     budgets,
     certificates,
     clocks,
-    disks,
     foreign_containers,
     images,
     nodes,

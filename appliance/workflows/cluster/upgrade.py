@@ -24,7 +24,8 @@ from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.patient_members import PatientMembers
 from appliance.workflows.cluster.upgrading.back import take_back
-from appliance.workflows.cluster.upgrading.gates import accepted_by, judge
+from appliance.workflows.cluster.upgrading.gates import accepted_by, judge, space_of
+from appliance.workflows.cluster.upgrading.loads import loads
 from appliance.workflows.cluster.upgrading.look import (
     NO_ETCD,
     POLL_SECONDS,
@@ -135,6 +136,8 @@ def _go_on(
     plan = replace(plan, refusals=(*plan.refusals, *foreseen))
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
+    brought = loads(request, seen.observed, plan, space_of(request, seen.observed, found))
+    found = replace(found, loads=brought)
     if not plan.refusals:
         found = replace(found, gates=judge(request, session, seen.observed, found))
     if request.dry_run:

@@ -13,7 +13,7 @@ from appliance.cli.batch_options import allow_outage_option, max_unavailable_opt
 from appliance.cli.commands.cluster.abandon import abandon_upgrade, require_alone
 from appliance.cli.commands.cluster.docker import docker_as_json, show_removal
 from appliance.cli.commands.cluster.rehearsal import rehearsing
-from appliance.cli.commands.cluster.upgrade_view import show_upgrade, upgrade_as_json
+from appliance.cli.commands.cluster.upgrade_view.plan import show_upgrade, upgrade_as_json
 from appliance.cli.help.complete import node_names
 from appliance.cli.options import (
     Place,

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from appliance.model.upgrade.points.disks import disks
 from appliance.model.upgrade.points.gpu_toolkit import gpu_toolkit
-from appliance.model.upgrade.points.nodes import budgets, certificates, disks, foreign_containers
+from appliance.model.upgrade.points.nodes import budgets, certificates, foreign_containers
 from appliance.model.upgrade.points.versions import dropped, runai_runtime
 
 if TYPE_CHECKING:
@@ -69,12 +70,6 @@ def what_is_left(
         left: what is left.
         path: the releases on the way; not empty.
     """
-    members = {node.name for node in site.cluster_members}
-    space = replace(
-        evidence,
-        absent_images=dict.fromkeys(members - left.loading, ()),
-        left_out=evidence.left_out | (members - left.nodes),
-    )
     return (
         *dropped(evidence),
         *foreign_containers(site, observed, evidence),
@@ -82,5 +77,15 @@ def what_is_left(
         *gpu_toolkit(site, observed, evidence),
         *budgets(site, evidence),
         *certificates(site, observed, evidence),
-        *disks(site, observed, space),
+        *disks(site, observed, space_left(site, evidence, left)),
+    )
+
+
+def space_left(site: Site, evidence: Evidence, left: Left) -> Evidence:
+    """The evidence for what still comes to file systems: others have their images already."""
+    members = {node.name for node in site.cluster_members}
+    return replace(
+        evidence,
+        absent_images=dict.fromkeys(members - left.loading, ()),
+        left_out=evidence.left_out | (members - left.nodes),
     )

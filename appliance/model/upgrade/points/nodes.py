@@ -1,10 +1,9 @@
-"""Gates: every node is there, may be emptied, and has valid certificates, space and time."""
+"""Gates: every node is there, may be emptied, and has valid certificates and time."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.components.control_plane.certificates import cure as certificate_cure
 from appliance.model.components.control_plane.certificates import endings
@@ -19,28 +18,18 @@ from appliance.model.upgrade.points.gate import Gate, Point
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.evidence import Evidence
     from appliance.model.upgrade.path import Hop
 
-MB: Final = 1000 * 1000
-_STATUS: Final = "see what is wrong: appliance status"
+STATUS: Final = "see what is wrong: appliance status"
 # Beyond the forecast of the window: its worst case may be surpassed, and a night may pass.
 MARGIN_DAYS: Final = 1.0
 # As health reports clocks: the API server accepts tokens within a minute.
 MOST_SECONDS_OFF: Final = 5.0
-# Each apply of kubeadm leaves a copy of etcd's data and of the manifests in /etc/kubernetes/tmp.
-ETCD_COPIES: Final = 1.1
-ETCD_GROWTH: Final = 0.5
-# The images of a node of the lab took so much in Docker's store when they were moved.
-MOVED_BYTES: Final = 1_300_000_000
-# Below these the kubelet or etcd get into trouble whatever an upgrade needs.
-SPARE_BYTES: Final = 1 << 30
 _NODES: Final = Point("nodes", "every node Ready and in service")
 _BUDGETS: Final = Point("budgets", "an eviction of every node that can end")
 _CERTIFICATES: Final = Point("certificates", "certificates that are valid beyond the window")
-_DISKS: Final = Point("disk", "space for the images, etcd's copy and its growth")
 _CLOCKS: Final = Point("time", "every clock synchronised")
 _DOCKER: Final = Point("docker", "no container of Docker that would end with it and is no pod")
 # What is named one by one; the rest is counted.
@@ -48,11 +37,13 @@ MOST_NAMED: Final = 5
 _IMAGES: Final = Point("images", "the images of the release on every node")
 
 
-def _members(site: Site, evidence: Evidence) -> list[Node]:
+def judged_members(site: Site, evidence: Evidence) -> list[Node]:
+    """The members but for those that are left out."""
     return [node for node in site.cluster_members if node.name not in evidence.left_out]
 
 
-def _silent(observed: Observed, node: Node) -> Silence:
+def silence_of(observed: Observed, node: Node) -> Silence:
+    """Why a node has no facts."""
     fault = next((fault for fault in observed.faults if fault.node == node.name), None)
     return Silence(fault.reason, fault.hint) if fault else Silence("the node was not read")
 
@@ -63,9 +54,9 @@ def nodes(
     """No node is lost, strange, or in maintenance for something else."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
-        return (_NODES.unknown(Silence("no API server answers"), _STATUS),)
+        return (_NODES.unknown(Silence("no API server answers"), STATUS),)
     ours = {REASON + hop.release for hop in path}
-    members = _members(site, evidence)
+    members = judged_members(site, evidence)
     faults = [gate for node in members for gate in _node(node, observed, cluster, ours)]
     return _NODES.all_of(faults, f"{len(members)} nodes")
 
@@ -73,7 +64,7 @@ def nodes(
 def _node(node: Node, observed: Observed, cluster: Cluster, ours: set[str]) -> Iterator[Gate]:
     leave = "" if CONTROL_PLANE in node.groups else f", or --without {node.name}"
     if node.name not in observed.node_facts:
-        yield _NODES.unknown(_silent(observed, node), f"bring it up{leave}", node.name)
+        yield _NODES.unknown(silence_of(observed, node), f"bring it up{leave}", node.name)
     member = cluster.nodes.get(node.name)
     if member is None:
         yield _NODES.stop("no member of the cluster", f"appliance install{leave}", node.name)
@@ -85,21 +76,21 @@ def _node(node: Node, observed: Observed, cluster: Cluster, ours: set[str]) -> I
         cure = f"appliance node return {node.name}{leave}"
         yield _NODES.stop(maintenance.sentence(), cure, node.name)
     elif not member.ready:
-        yield _NODES.stop(member.not_ready_reason or "not Ready", f"{_STATUS}{leave}", node.name)
+        yield _NODES.stop(member.not_ready_reason or "not Ready", f"{STATUS}{leave}", node.name)
 
 
 def budgets(site: Site, evidence: Evidence) -> tuple[Gate, ...]:
     """No budget holds an eviction up for good."""
     found = evidence.forecasts
     if isinstance(found, Silence):
-        return (_BUDGETS.unknown(found, _STATUS),)
+        return (_BUDGETS.unknown(found, STATUS),)
     faults = []
-    for node in _members(site, evidence):
+    for node in judged_members(site, evidence):
         if evidence.evicted is not None and node.name not in evidence.evicted:
             continue
         if node.name not in found:
             silence = Silence("its pods and their budgets were not read")
-            faults.append(_BUDGETS.unknown(silence, _STATUS, node.name))
+            faults.append(_BUDGETS.unknown(silence, STATUS, node.name))
             continue
         for concern in found[node.name].by("blocks"):
             faults.append(_BUDGETS.stop(concern.sentence(), concern.cure, node.name))
@@ -119,7 +110,7 @@ def certificates(site: Site, observed: Observed, evidence: Evidence) -> tuple[Ga
     days = days_beyond(window)
     faults = [
         gate
-        for node in _members(site, evidence)
+        for node in judged_members(site, evidence)
         for gate in _certificates(site, node, observed, days)
     ]
     return _CERTIFICATES.all_of(faults, f"all valid for more than {days:.1f} days")
@@ -128,14 +119,14 @@ def certificates(site: Site, observed: Observed, evidence: Evidence) -> tuple[Ga
 def _certificates(site: Site, node: Node, observed: Observed, days: float) -> Iterator[Gate]:
     facts = observed.node_facts.get(node.name)
     if facts is None:
-        yield _CERTIFICATES.unknown(_silent(observed, node), _STATUS, node.name)
+        yield _CERTIFICATES.unknown(silence_of(observed, node), STATUS, node.name)
         return
     known = endings(facts)
     listed = [*facts.items("kubernetes.pki"), *facts.items("kubernetes.kubeconfigs")]
     unread = sum(1 for seen in listed if seen.get("not_after")) - len(known)
     if unread or (not known and CONTROL_PLANE in node.groups):
         silence = Silence(f"{unread or 'all'} of its certificates have no end that can be read")
-        yield _CERTIFICATES.unknown(silence, _STATUS, node.name)
+        yield _CERTIFICATES.unknown(silence, STATUS, node.name)
     for one in known:
         if one.left < days:
             yield _CERTIFICATES.stop(
@@ -149,9 +140,9 @@ def images(site: Site, evidence: Evidence) -> tuple[Gate, ...]:
     if evidence.images_are_loaded:
         return (_IMAGES.go("the run loads them on every node first"),)
     if isinstance(found, Silence):
-        return (_IMAGES.unknown(found, _STATUS),)
+        return (_IMAGES.unknown(found, STATUS),)
     faults = []
-    for node in _members(site, evidence):
+    for node in judged_members(site, evidence):
         absent = found.get(node.name, Silence("its images were not read"))
         again = "run the same command again: it loads what is absent"
         if isinstance(absent, Silence):
@@ -166,8 +157,8 @@ def foreign_containers(site: Site, observed: Observed, evidence: Evidence) -> tu
     """Docker runs nothing but pods where it is replaced: anything else would end with it."""
     names = evidence.changing
     if names is None:
-        return (_DOCKER.unknown(Silence("it is not known which nodes change"), _STATUS),)
-    changing = [node for node in _members(site, evidence) if node.name in names]
+        return (_DOCKER.unknown(Silence("it is not known which nodes change"), STATUS),)
+    changing = [node for node in judged_members(site, evidence) if node.name in names]
     faults = [gate for node in changing for gate in _foreign(site, node, observed)]
     well = f"only pods on {len(changing)} nodes that change" if changing else "no node changes"
     return _DOCKER.all_of(faults, well)
@@ -176,7 +167,7 @@ def foreign_containers(site: Site, observed: Observed, evidence: Evidence) -> tu
 def _foreign(site: Site, node: Node, observed: Observed) -> Iterator[Gate]:
     facts = observed.node_facts.get(node.name)
     if facts is None:
-        yield _DOCKER.unknown(_silent(observed, node), _STATUS, node.name)
+        yield _DOCKER.unknown(silence_of(observed, node), STATUS, node.name)
         return
     found = facts.at("runtime.docker.foreign_running")
     see = ssh_command(site, node, "sudo docker ps")
@@ -192,84 +183,9 @@ def _foreign(site: Site, node: Node, observed: Observed) -> Iterator[Gate]:
         yield _DOCKER.stop(f"{named}{more}", f"move or stop them: {see}", node.name)
 
 
-def disks(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ...]:
-    """Each file system has space for everything that comes to it."""
-    size = evidence.image_bytes
-    if isinstance(size, Silence):
-        return (_DISKS.unknown(size, "give the bundle: --bundle DIR"),)
-    faults = [
-        gate
-        for node in _members(site, evidence)
-        for gate in _disk(site, node, observed, evidence, 0 if _has_all(evidence, node) else size)
-    ]
-    return _DISKS.all_of(faults, "enough on every node")
-
-
-def _has_all(evidence: Evidence, node: Node) -> bool:
-    found = evidence.absent_images
-    return not isinstance(found, Silence) and found.get(node.name) == ()
-
-
-def _disk(
-    site: Site, node: Node, observed: Observed, evidence: Evidence, size: int
-) -> Iterator[Gate]:
-    facts = observed.node_facts.get(node.name)
-    if facts is None:
-        yield _DISKS.unknown(_silent(observed, node), _STATUS, node.name)
-        return
-    holders = _file_systems(facts)
-    needs: Counter[str] = Counter()
-    for folder, needed in _needs(node, facts, evidence, size).items():
-        holder = holders.get(folder) or holders.get("/var") or holders.get("/")
-        if needed is None or holder is None:
-            silence = Silence(f"the size of {folder}, or its free space, was not read")
-            yield _DISKS.unknown(silence, _STATUS, node.name)
-            return
-        needs[holder["mount"]] += needed
-    free = {one["mount"]: one["free_bytes"] for one in holders.values()}
-    for mount, needed in needs.items():
-        if free[mount] < needed + SPARE_BYTES:
-            yield _DISKS.stop(
-                f"{free[mount] // MB} MB free on {mount}, {(needed + SPARE_BYTES) // MB} MB needed",
-                f"free some: {ssh_command(site, node, f'sudo du -xh -d 2 {mount}')}",
-                node.name,
-            )
-
-
-def _needs(node: Node, facts: NodeFacts, evidence: Evidence, size: int) -> Mapping[str, int | None]:
-    """Folder -> bytes that come to it; None: unknown. Both runtimes' stores may be in use."""
-    store = "/var/lib/docker" if facts.at("runtime.docker") else "/var/lib/containerd"
-    needs: dict[str, int | None] = {store: size}
-    if evidence.runtimes_change and store == "/var/lib/docker":
-        # What runs is copied from one store to the other, and nothing is removed meanwhile. A node
-        # that has changed already has it in both.
-        moves = evidence.changing is None or node.name in evidence.changing
-        needs["/var/lib/containerd"] = size + (MOVED_BYTES if moves else 0)
-    if CONTROL_PLANE in node.groups:
-        data = facts.at("kubernetes.etcd_data.bytes")
-        known = data if isinstance(data, int) and not isinstance(data, bool) else None
-        needs["/var/lib/etcd"] = None if known is None else int(known * ETCD_GROWTH)
-        needs["/etc/kubernetes/tmp"] = None if known is None else int(known * ETCD_COPIES)
-        # The snapshot, and the scratch etcd that restores it once.
-        needs["/var/lib/appliance"] = None if known is None else int(known * 2 * ETCD_COPIES)
-    return needs
-
-
-def _file_systems(facts: NodeFacts) -> dict[str, dict[str, Any]]:
-    """Folder -> its file system, of those that were read whole."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in facts.items("filesystems"):
-        free, mount = one.get("free_bytes"), one.get("mount")
-        if isinstance(free, int) and isinstance(mount, str):
-            found.update({str(folder): dict(one) for folder in (*one.get("for", ()), mount)})
-    if "/" in found:
-        found.setdefault("/etc/kubernetes/tmp", found["/"])
-    return found
-
-
 def clocks(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ...]:
     """Every clock is synchronised, and none is far off."""
-    members = _members(site, evidence)
+    members = judged_members(site, evidence)
     faults = [gate for node in members for gate in _clock(site, node, observed)]
     return _CLOCKS.all_of(faults, "all synchronised")
 
@@ -277,7 +193,7 @@ def clocks(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ..
 def _clock(site: Site, node: Node, observed: Observed) -> Iterator[Gate]:
     facts = observed.node_facts.get(node.name)
     if facts is None:
-        yield _CLOCKS.unknown(_silent(observed, node), _STATUS, node.name)
+        yield _CLOCKS.unknown(silence_of(observed, node), STATUS, node.name)
         return
     cure = f"see why: {ssh_command(site, node, 'chronyc tracking')}"
     synchronised, offset = facts.at("clock.synchronised"), facts.at("clock.offset_seconds")

@@ -5,7 +5,7 @@ What must not be here: a verdict (:mod:`appliance.model.upgrade.gates`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
@@ -24,12 +24,13 @@ from appliance.model.upgrade.handmade.carrying import (
 )
 from appliance.model.upgrade.losses import find_losses
 from appliance.model.upgrade.observed import is_between_releases
-from appliance.model.upgrade.points.left import left_of, what_is_left
+from appliance.model.upgrade.points.left import left_of, space_left, what_is_left
 from appliance.model.upgrade.points.nodes import days_beyond
 from appliance.model.upgrade.points.versions import dropped
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import out_of_service, to_judge
+from appliance.workflows.cluster.upgrading.loads import bytes_of_images
 from appliance.workflows.cluster.upgrading.look import POLL_SECONDS
 from appliance.workflows.session.patience import API_SECONDS, Patience
 from appliance.workflows.session.survey import refuse
@@ -45,11 +46,6 @@ if TYPE_CHECKING:
     from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, UpgradeResult
     from appliance.workflows.session.session import Session
 
-# Layers are compressed on the way; what they take on a node is more.
-UNPACKED: Final = 3
-# A bundle has images of the GPU stack as well, which an upgrade does not load: the images of one
-# release of Kubernetes took 1.3 GB of a node's store.
-KUBERNETES_BYTES: Final = 1_300_000_000
 # Certificates that end sooner are renewed in the middle of any upgrade.
 SHORT_DAYS: Final = 7.0
 LONGEST_DAYS: Final = 3660.0
@@ -95,7 +91,7 @@ def judge(
             known,
             forecasts=forecasts,
             evicted=frozenset(forecasts),
-            image_bytes=_image_bytes(request, left.releases),
+            image_bytes=bytes_of_images(request, left.releases),
         )
         return what_is_left(site, observed, evidence, left, found.plan.hops)
     evidence = replace(
@@ -107,9 +103,22 @@ def judge(
         forecasts=_of_every_member(site.cluster_members, found.forecasts),
         deprecated=asked.deprecated_uses(),
         runai=runai,
-        image_bytes=_image_bytes(request, [step.release for step in found.plan.steps]),
+        image_bytes=bytes_of_images(request, [step.release for step in found.plan.steps]),
     )
     return gates(site, observed, evidence, found.plan.hops)
+
+
+def space_of(request: UpgradeRequest, observed: Observed, found: UpgradeResult) -> Evidence:
+    """What the judgement of the disks goes by."""
+    steps = (*found.plan.steps, *found.plan.rest)
+    changing = frozenset(n for step in steps if step.kind == "runtime" for n in step.nodes)
+    known = Evidence(runtimes_change=bool(changing), changing=changing)
+    if not is_half_way(request, observed, found.mark):
+        releases = [step.release for step in found.plan.steps]
+        return replace(known, image_bytes=bytes_of_images(request, releases))
+    left = left_of(found.plan, found.mark.without if found.mark else ())
+    space = replace(known, image_bytes=bytes_of_images(request, left.releases))
+    return space_left(request.desired.site, space, left)
 
 
 def window_days(request: UpgradeRequest, session: Session, plan: UpgradePlan) -> float:
@@ -215,18 +224,6 @@ def _bundles(
                 faults.insert(0, f"a bundle without a valid signature: {supply.signature.fault}")
             asked[hop.release] = BundleEvidence(supply.manifest.release, tuple(faults))
     return asked
-
-
-def _image_bytes(request: UpgradeRequest, releases: Collection[str]) -> int | Silence:
-    total = 0
-    for release in dict.fromkeys(releases):
-        supply = request.supplies.get(release)
-        if supply is None:
-            return Silence(f"the size of the images is in the manifest of the bundle of {release}")
-        files = supply.manifest.files
-        sizes = (file.size for file in files if file.path.startswith("images/"))
-        total += min(UNPACKED * sum(sizes), KUBERNETES_BYTES)
-    return total
 
 
 def runai_version(desired: Desired, observed: Observed) -> str | Silence | None:

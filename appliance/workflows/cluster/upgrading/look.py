@@ -18,6 +18,7 @@ from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import foresee, out_of_service
+from appliance.workflows.cluster.upgrading.loads import NO_LOADS, Loads
 from appliance.workflows.session.patience import api_silence, observe_until
 from appliance.workflows.session.survey import look_patiently, require_evidence
 
@@ -75,6 +76,7 @@ class UpgradeResult:
         clock: what is known of durations.
         mark: of the upgrade that was under way before.
         gates: what was judged before the first change.
+        loads: what is brought to the nodes, and the space that it takes.
         done: it was carried out, or to its pause.
         ended: every node has the release, but for those that were left out.
     """
@@ -84,6 +86,7 @@ class UpgradeResult:
     clock: Clock = field(default_factory=lambda: Clock((), {}))
     mark: UpgradeMark | None = None
     gates: tuple[Gate, ...] = ()
+    loads: Loads = NO_LOADS
     done: bool = False
     ended: bool = False
 

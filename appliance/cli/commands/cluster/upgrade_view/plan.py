@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from appliance.cli.commands.cluster.upgrade_view.loads import load_lines, loads_as_json
 from appliance.cli.screen.hints import say_hint
 from appliance.cli.screen.terminal import print_line
 from appliance.model.upgrade.moves.steps import OUT
@@ -29,6 +30,8 @@ def show_upgrade(found: UpgradeResult, *, err: bool) -> None:
         print_line(f"every node runs the release{left}", err=err)
         return
     _show_steps(found, err=err)
+    for line in load_lines(found.loads):
+        print_line(line, err=err)
     for gate in found.gates:
         print_line(gate.sentence(), err=err)
         if gate.stops:
@@ -89,6 +92,7 @@ def upgrade_as_json(done: UpgradeResult) -> dict[str, Any]:
             | {"expected": g.expected, "hint": g.cure}
             for g in done.gates
         ],
+        **loads_as_json(done.loads),
         "without": list(plan.without),
         "window": _estimate(done.clock.of_plan(plan)),
         "under_way": done.mark.sentence() if done.mark else None,
