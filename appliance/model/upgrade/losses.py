@@ -51,10 +51,13 @@ class Carrier:
     Attributes:
         kubelet: ``kubernetes.kubelet`` of site.yml.
         oidc: flags of the API server that role ``api_oidc`` writes, without dashes.
+        newest: part -> its version in the release to which an upgrade leads: an image that is
+            newer was put there by hand.
     """
 
     kubelet: Document = field(default_factory=dict)
     oidc: Mapping[str, str] = field(default_factory=dict)
+    newest: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_losses(found: Documents, carrier: Carrier) -> tuple[Loss, ...] | Silence:
@@ -63,9 +66,10 @@ def find_losses(found: Documents, carrier: Carrier) -> tuple[Loss, ...] | Silenc
     if silence is not None:
         return silence
     losses = [*_of_static_pods(found, carrier), *_of_kubelets(found, carrier)]
+    configured, newest = found.cluster_configuration, carrier.newest.get("coredns", "")
     for name, changes in (
-        ("coredns", coredns_changes(found.coredns)),
-        ("kube-proxy", kube_proxy_changes(found.kube_proxy)),
+        ("coredns", coredns_changes(found.coredns, configured, newest)),
+        ("kube-proxy", kube_proxy_changes(found.kube_proxy, configured)),
     ):
         losses += [Loss(f"{name}.{one.key}", (), one.was, one.will) for one in changes]
     return tuple(_grouped(losses))
@@ -101,7 +105,9 @@ def _of_static_pods(found: Documents, carrier: Carrier) -> Iterator[Loss]:
         if isinstance(manifests, Silence):
             continue
         for component, manifest in manifests.items():
-            for one in static_pod_changes(component, manifest, found.cluster_configuration):
+            newest = carrier.newest.get(component, "")
+            configured = found.cluster_configuration
+            for one in static_pod_changes(component, manifest, configured, newest):
                 name = f"{component}.{one.key}"
                 is_oidc = component == "kube-apiserver" and one.key.startswith("oidc-")
                 yield Loss(

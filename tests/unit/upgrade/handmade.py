@@ -29,6 +29,7 @@ CLUSTER: dict[str, Any] = {
     "clusterName": "kubernetes",
     "controllerManager": {},
     "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+    "imageRepository": "registry.rack.test:5000",
     "kind": "ClusterConfiguration",
     "kubernetesVersion": "v1.23.5",
     "networking": {"dnsDomain": "cluster.local", "podSubnet": "10.244.0.0/16"},
@@ -150,7 +151,7 @@ def of_static_pod(key: str, value: object) -> Change:
 
 def volume(found: dict[str, Any]) -> None:
     found["manifests"]["cp1"]["kube-apiserver"]["spec"]["volumes"].append(
-        {"name": "audit", "hostPath": {"path": "/var/log/audit"}}
+        {"name": "audit", "hostPath": {"path": "/var/log/audit", "type": "DirectoryOrCreate"}}
     )
 
 
@@ -168,3 +169,19 @@ def replicas(found: dict[str, Any]) -> None:
 
 def image(found: dict[str, Any]) -> None:
     container(found["coredns"])["image"] = "elsewhere/coredns:v1.9"
+
+
+def at(*keys: str | int, value: object) -> Change:
+    """One value is put somewhere into the documents; a list takes it where the index is its end."""
+
+    def change(found: dict[str, Any]) -> None:
+        here: Any = found
+        for key in keys[:-1]:
+            here = here.setdefault(key, {}) if isinstance(here, dict) else here[key]
+        last = keys[-1]
+        if isinstance(here, list) and last == len(here):
+            here.append(value)
+        else:
+            here[last] = value
+
+    return change

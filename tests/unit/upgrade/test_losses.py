@@ -95,8 +95,16 @@ CASES: list[tuple[str, list[Change], dict[str, tuple[str, ...]]]] = [
         {"kube-controller-manager.use-service-account-credentials": ("cp1",)},
     ),
     (
-        "a computed argument is the node's",
+        "an address that is not the one of the pod's annotation",
         [replaced("kube-apiserver", "advertise-address", "198.18.7.12")],
+        {"kube-apiserver.advertise-address": ("cp1",)},
+    ),
+    (
+        "the members when a node joined",
+        [
+            replaced("etcd", "initial-cluster", "cp2=https://198.18.7.12:2380"),
+            arguments("etcd", "--initial-cluster-state=existing"),
+        ],
         {},
     ),
     (
@@ -128,11 +136,6 @@ CASES: list[tuple[str, list[Change], dict[str, tuple[str, ...]]]] = [
         {"kube-apiserver.contention-profiling": ("cp1",)},
     ),
     ("a volume", [volume], {"kube-apiserver.volumes.audit": ("cp1",)}),
-    (
-        "a volume of ClusterConfiguration",
-        [volume, configured("apiServer", "extraVolumes", value=[{"name": "audit"}])],
-        {},
-    ),
     (
         "the environment of a static pod",
         [of_static_pod("env", [{"name": "ETCD_AUTO_COMPACTION_MODE", "value": "periodic"}])],
@@ -174,7 +177,7 @@ CASES: list[tuple[str, list[Change], dict[str, tuple[str, ...]]]] = [
         {"kubelet.resolvConf": ("w1",)},
     ),
     ("replicas of CoreDNS are kept", [replicas], {}),
-    ("the image of CoreDNS is kubeadm's", [image], {}),
+    ("an image of CoreDNS from elsewhere", [image], {"coredns.container.image": ()}),
     (
         "resources of CoreDNS",
         [of_container("coredns", "resources", {"limits": {"memory": "1Gi"}})],
@@ -346,7 +349,8 @@ def test_nothing_is_written_where_nothing_is_carried() -> None:
 
 def test_the_site_file_is_what_carries() -> None:
     site = samples.site(1, 1, kubernetes={"kubelet": {"maxPods": 200}})
-    assert carrier_of(samples.desired(site)) == Carrier({"maxPods": 200}, {})
+    versions = {"etcd": "3.5.1", "coredns": "1.8.6"}
+    assert carrier_of(samples.desired(site)) == Carrier({"maxPods": 200}, {}, versions)
     with_access = samples.site(1, 1, runai={"access": {"enabled": True}})
     assert carrier_of(samples.desired(with_access)).oidc["oidc-client-id"] == "runai"
 

@@ -26,10 +26,12 @@ _API_SERVER: Final = "kube-apiserver."
 
 
 def carrier_of(desired: Desired) -> Carrier:
-    """What the site file holds."""
+    """What the site file holds, and the versions to which the release leads."""
+    versions = desired.release.versions
     return Carrier(
         kubelet=dict(desired.site.settings.kubernetes.kubelet),
         oidc=wanted_flags(desired) if is_enabled(desired.site) else {},
+        newest={"etcd": versions.etcd, "coredns": versions.coredns},
     )
 
 

@@ -1,145 +1,87 @@
-"""Static pods as kubeadm renders them from ClusterConfiguration: what was changed by hand is found.
+"""Static pods that differ from what kubeadm renders: what was changed by hand is found.
 
-The arguments are those of kubeadm 1.23 and 1.24 (cmd/kubeadm/app/phases/controlplane/manifests.go
-and etcd/local.go). Values that kubeadm computes for a node are not compared.
+Everything that differs is found, but for the short tables here and in
+:mod:`appliance.model.upgrade.handmade.pod_form`, each entry with its reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from appliance.model.upgrade.handmade.addons import environment
+from appliance.model.upgrade.handmade.images import image_changes
+from appliance.model.upgrade.handmade.pod_form import items, mapping, own_container, pod_settings
+from appliance.model.upgrade.handmade.rendered import COMPONENTS, render, section_of
 from appliance.model.upgrade.handmade.settings_diff import ABSENT, Change, differences, shown
 
-COMPONENTS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-# In ClusterConfiguration: the section of each component.
-_SECTIONS: Final = {
-    "etcd": ("etcd", "local"),
-    "kube-apiserver": ("apiServer",),
-    "kube-controller-manager": ("controllerManager",),
-    "kube-scheduler": ("scheduler",),
-}
+__all__ = ["COMPONENTS", "UNREADABLE", "arguments", "static_pod_changes"]
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_PKI: Final = "/etc/kubernetes/pki"
-# Rendered with one value, whatever the node.
-_FIXED: Final[Mapping[str, Mapping[str, str]]] = {
+UNREADABLE: Final = "manifest"
+# Arguments with a value that is the node's own.
+_OF_THE_NODE: Final[Mapping[str, Mapping[str, str]]] = {
     "etcd": {
-        "cert-file": f"{_PKI}/etcd/server.crt",
-        "client-cert-auth": "true",
-        "data-dir": "/var/lib/etcd",
-        "key-file": f"{_PKI}/etcd/server.key",
-        "listen-metrics-urls": "http://127.0.0.1:2381",
-        "peer-cert-file": f"{_PKI}/etcd/peer.crt",
-        "peer-client-cert-auth": "true",
-        "peer-key-file": f"{_PKI}/etcd/peer.key",
-        "peer-trusted-ca-file": f"{_PKI}/etcd/ca.crt",
-        "snapshot-count": "10000",
-        "trusted-ca-file": f"{_PKI}/etcd/ca.crt",
-    },
-    "kube-apiserver": {
-        "allow-privileged": "true",
-        "authorization-mode": "Node,RBAC",
-        "client-ca-file": f"{_PKI}/ca.crt",
-        "enable-admission-plugins": "NodeRestriction",
-        "enable-bootstrap-token-auth": "true",
-        "kubelet-preferred-address-types": "InternalIP,ExternalIP,Hostname",
-        "requestheader-allowed-names": "front-proxy-client",
-        "tls-cert-file": f"{_PKI}/apiserver.crt",
-        "tls-private-key-file": f"{_PKI}/apiserver.key",
+        "name": "the name with which the node joined",
+        "initial-cluster": "the members when it joined; etcd ignores it once it has data",
+        "initial-cluster-state": "whether it joined or founded; ignored likewise",
+    }
+}
+# Arguments that are absent, or have this value: those of ClusterConfiguration come first.
+_OR: Final[Mapping[str, Mapping[str, str]]] = {
+    "etcd": {
+        # Later patches of 1.23 render it, 1.23.5 does not; phases/etcd/local.go.
+        "experimental-initial-corrupt-check": "true",
+        # Rendered by kubeadm 1.28 and later.
+        "experimental-watch-progress-notify-interval": "5s",
     },
     "kube-controller-manager": {
-        "bind-address": "127.0.0.1",
-        "controllers": "*,bootstrapsigner,tokencleaner",
-        "leader-elect": "true",
-        "use-service-account-credentials": "true",
+        # With a CA whose key the node does not have; phases/controlplane/manifests.go.
+        "cluster-signing-cert-file": "",
+        "cluster-signing-key-file": "",
     },
-    "kube-scheduler": {"bind-address": "127.0.0.1", "leader-elect": "true"},
 }
-# Rendered, with a value of the node, of the site or of the version of kubeadm.
-_COMPUTED: Final[Mapping[str, frozenset[str]]] = {
-    "etcd": _words(
-        "advertise-client-urls initial-advertise-peer-urls initial-cluster initial-cluster-state"
-        " listen-client-urls listen-peer-urls name experimental-initial-corrupt-check"
-        " experimental-watch-progress-notify-interval"
-    ),
-    "kube-apiserver": _words(
-        "advertise-address etcd-cafile etcd-certfile etcd-keyfile etcd-servers"
-        " kubelet-client-certificate kubelet-client-key proxy-client-cert-file"
-        " proxy-client-key-file requestheader-client-ca-file requestheader-extra-headers-prefix"
-        " requestheader-group-headers requestheader-username-headers secure-port"
-        " service-account-issuer service-account-key-file service-account-signing-key-file"
-        " service-cluster-ip-range"
-    ),
-    "kube-controller-manager": _words(
-        "allocate-node-cidrs authentication-kubeconfig authorization-kubeconfig client-ca-file"
-        " cluster-cidr cluster-name cluster-signing-cert-file cluster-signing-key-file kubeconfig"
-        " requestheader-client-ca-file root-ca-file service-account-private-key-file"
-        " service-cluster-ip-range"
-    ),
-    "kube-scheduler": _words("authentication-kubeconfig authorization-kubeconfig kubeconfig"),
-}
-_VOLUMES: Final = _words(
-    "k8s-certs ca-certs etc-pki etc-ca-certificates usr-share-ca-certificates"
-    " usr-local-share-ca-certificates kubeconfig flexvolume-dir etcd-certs etcd-data"
-)
-_RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
-    "etcd": {"cpu": "100m", "memory": "100Mi"},
-    "kube-apiserver": {"cpu": "250m"},
-    "kube-controller-manager": {"cpu": "200m"},
-    "kube-scheduler": {"cpu": "100m"},
-}
-UNREADABLE: Final = "manifest"
 
 
-def static_pod_changes(component: str, manifest: object, configured: object) -> tuple[Change, ...]:
+def static_pod_changes(
+    component: str, manifest: object, configured: object, newest: str = ""
+) -> tuple[Change, ...]:
     """What of a static pod differs from what kubeadm would render.
 
     Args:
         component: one of :data:`COMPONENTS`; another has no rendered form, and no change.
         manifest: the pod in /etc/kubernetes/manifests.
         configured: ClusterConfiguration.
+        newest: the version of the component to which an upgrade leads; empty: it is not compared.
     """
-    if component not in _SECTIONS:
+    if component not in COMPONENTS:
         return ()
-    spec = _mapping(_mapping(manifest).get("spec"))
-    containers = [_mapping(one) for one in _list(spec.get("containers"))]
-    if len(containers) != 1 or not _list(containers[0].get("command")):
+    pod = mapping(manifest)
+    containers = items(mapping(pod.get("spec")).get("containers"))
+    own = own_container(mapping(pod.get("spec")), component)
+    command = items(own.get("command"))
+    if not command:
         text = f"a manifest of {len(containers)} containers, or without a command"
         return (Change(UNREADABLE, text, "one container with a command"),)
-    section = _section(component, configured)
-    flags = _flags(_list(containers[0].get("command"))[1:])
+    flags = _flags(command[1:])
+    rendered = render(component, manifest, flags, configured)
+    extra = mapping(section_of(component, configured).get("extraArgs"))
+    was, will = pod_settings(pod, component), pod_settings(rendered.pod, component)
+    was |= {"command": [str(command[0])]}
+    was.pop("container.image", None)
     return (
-        *_flag_changes(component, flags, _extra_arguments(section)),
-        *_volume_changes(spec, section),
-        *differences(
-            {f"env.{name}": value for name, value in environment(containers[0]).items()}, {}
-        ),
-        *_resource_changes(component, containers[0]),
+        *_flag_changes(component, flags, rendered.flags, extra),
+        *image_changes(component, own.get("image"), configured, newest),
+        *differences(was, {**will, "command": [component]}),
     )
 
 
 def arguments(manifest: object) -> list[str]:
-    """The words after the program of a static pod of one container."""
-    containers = _list(_mapping(_mapping(manifest).get("spec")).get("containers"))
-    words = _list(_mapping(containers[0]).get("command"))[1:] if len(containers) == 1 else []
-    return [str(word) for word in words]
-
-
-def _section(component: str, configured: object) -> Mapping[str, Any]:
-    found = _mapping(configured)
-    for key in _SECTIONS[component]:
-        found = _mapping(found.get(key))
-    return found
-
-
-def _extra_arguments(section: Mapping[str, Any]) -> dict[str, str]:
-    return {str(key): str(value) for key, value in _mapping(section.get("extraArgs")).items()}
+    """The words after the program of a static pod's own container."""
+    found = mapping(manifest)
+    name = mapping(found.get("metadata")).get("name")
+    spec = mapping(found.get("spec"))
+    containers = items(spec.get("containers"))
+    own = mapping(containers[0]) if len(containers) == 1 else own_container(spec, str(name))
+    return [str(word) for word in items(own.get("command"))[1:]]
 
 
 def _flags(words: Iterable[object]) -> dict[str, str]:
@@ -152,45 +94,15 @@ def _flags(words: Iterable[object]) -> dict[str, str]:
 
 
 def _flag_changes(
-    component: str, flags: Mapping[str, str], extra: Mapping[str, str]
-) -> tuple[Change, ...]:
-    rendered = {**_FIXED[component], **extra}
-    computed = _COMPUTED[component] - extra.keys()
-    names = (flags.keys() | rendered.keys()) - computed
-    return tuple(
-        Change(name, shown(flags.get(name, ABSENT)), shown(rendered.get(name, ABSENT)))
-        for name in sorted(names)
-        if flags.get(name, ABSENT) != rendered.get(name, ABSENT)
-    )
-
-
-def _volume_changes(spec: Mapping[str, Any], section: Mapping[str, Any]) -> tuple[Change, ...]:
-    configured = {str(_mapping(one).get("name")) for one in _list(section.get("extraVolumes"))}
-    there = {
-        str(one.get("name")): str(_mapping(one.get("hostPath")).get("path", "not of the host"))
-        for one in map(_mapping, _list(spec.get("volumes")))
-    }
-    return tuple(
-        Change(f"volumes.{name}", shown(path), "absent")
-        for name, path in sorted(there.items())
-        if name not in _VOLUMES | configured
-    )
-
-
-def _resource_changes(component: str, container: Mapping[str, Any]) -> tuple[Change, ...]:
-    resources = _mapping(container.get("resources"))
-    was = {f"requests.{k}": v for k, v in _mapping(resources.get("requests")).items()}
-    was |= {f"limits.{k}": v for k, v in _mapping(resources.get("limits")).items()}
-    will = {f"requests.{key}": value for key, value in _RESOURCES[component].items()}
-    return differences(
-        {f"resources.{key}": value for key, value in was.items()},
-        {f"resources.{key}": value for key, value in will.items()},
-    )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
+    component: str,
+    flags: Mapping[str, str],
+    rendered: Mapping[str, str],
+    extra: Mapping[str, Any],
+) -> Iterator[Change]:
+    own, other = _OF_THE_NODE.get(component, {}), _OR.get(component, {})
+    for name in sorted(flags.keys() | rendered.keys()):
+        was, will = flags.get(name, ABSENT), rendered.get(name, ABSENT)
+        is_allowed = name in own or (name in other and was == other[name])
+        is_known = name not in extra and is_allowed
+        if was != will and not is_known:
+            yield Change(name, shown(was), shown(will))

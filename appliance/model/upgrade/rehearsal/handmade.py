@@ -23,7 +23,7 @@ from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.handmade.settings_diff import MOST_LEVELS, shown
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS, arguments
-from appliance.model.upgrade.handmade.told import is_after_secret, is_secret, told
+from appliance.model.upgrade.handmade.told import is_after_secret, is_secret, told, told_value
 from appliance.model.upgrade.losses import Carrier, Documents, find_losses
 
 KUBELET: Final = "kubelet"
@@ -31,6 +31,9 @@ ADD_ONS: Final = ("coredns", "kube-proxy")
 # Of a static pod or an add-on: what a name begins with that is no argument of its program.
 SECTIONS: Final = ("resources", "env", "volumes", "nodeSelector")
 WHOLE: Final = ("args", "command", "tolerations", "priorityClassName", "containers")
+# Every other field of a pod or of a workload is told, and not made in a lab.
+_FIELDS: Final = ("container.", "metadata.", "pod.", "spec.", "volumeMounts.")
+NOT_MADE: Final = "a lab does not change that field of a pod"
 FILE_NOT_COPIED: Final = "it names a file, and files of nodes are not copied"
 NOT_KEPT: Final = "its value was not kept whole"
 SECRET: Final = "its value is secret, and was not kept"  # noqa: S105  (a sentence)
@@ -118,8 +121,13 @@ def _handmade(loss: Loss, node: str, found: Documents) -> Handmade:
     if is_after_secret(key, arguments(_manifest(part, node, found))):
         keys, value = (marked("value"),), None
     there = loss.was != "absent"
-    one = Handmade(part, tuple(map(_line, keys)), _line(loss.was), _line(loss.will), there)
+    was = told_value(loss.name, loss.was) if _is_field(part, keys) else loss.was
+    one = Handmade(part, tuple(map(_line, keys)), _line(was), _line(loss.will), there)
     return _without_secrets(replace(one, value=_as_json(value)))
+
+
+def _is_field(part: str, keys: Sequence[str]) -> bool:
+    return part != KUBELET and len(keys) == 1 and keys[0].startswith(_FIELDS)
 
 
 def _line(text: str) -> str:
@@ -240,6 +248,9 @@ def reason_not_made(one: Handmade, reserved: Sequence[str] = ()) -> str:
         one: the setting.
         reserved: keys of the kubelet's configuration that the lab needs for itself.
     """
+    is_missing = not one.there and one.part != KUBELET and one.keys[0] == "volumes"
+    if _is_field(one.part, one.keys) or is_missing:
+        return NOT_MADE
     if not one.there:
         return ""
     in_a_pod = one.keys[0] in (*SECTIONS, *WHOLE)
