@@ -35,8 +35,8 @@ def test_the_result_shows_the_evidence_about_the_power(
     case: str, already: bool, off: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = MaintainResult(Forecast("w1", (), (), (), (), {}, {}), MARK, already=already, off=off)
-    _show_maintained("w1", done, "table", dry_run=False)
+    _show_maintained("w1", done, "table", dry_run=False, lost=False)
     agree("cli/test_node_maintain", f"{NAME}[{case}]", capsys.readouterr().out)
-    _show_maintained("w1", done, "json", dry_run=False)
+    _show_maintained("w1", done, "json", dry_run=False, lost=False)
     told = json.loads(capsys.readouterr().out)
     assert (told["changed"], told["powered_off"]) == (not already, off or None)

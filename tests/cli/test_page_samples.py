@@ -19,6 +19,7 @@ from appliance.adapters.ssh.call import Answer
 from appliance.cli.exits import run
 from appliance.model.control.handover import handover
 from appliance.model.control.lock import LockVerdict
+from appliance.model.node.baseline import Passport
 from appliance.model.node.lost import LostNode
 from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.journal import Record
@@ -88,6 +89,21 @@ def test_a_lost_node(
     monkeypatch.setattr("appliance.workflows.status.find_lost_nodes", lambda *_: (loss,))
     assert typed("status") == 0
     assert typed("node", "maintain", "w1", "--lost", "--reason", "no power", "--yes") == 0
+
+
+def test_a_lost_node_whose_bmc_reports_power_on(rack: Rack, typed: Callable[..., int]) -> None:
+    site = rack.desired.site
+    nodes = tuple(
+        replace(node, bmc_address=node.address.ip) if node.name == "w1" else node
+        for node in site.nodes
+    )
+    rack.desired = replace(rack.desired, site=replace(site, nodes=nodes))
+    passport = Passport("w1", {"machine": "SN-w1"})
+    rack.archive.put(passport.document, passport.text())
+    rack.die("w1")
+    assert typed("node", "maintain", "w1", "--lost", "--dry-run") == 0
+    assert typed("node", "maintain", "w1", "--lost", "--yes") == 0
+    assert rack.driver.orders == [("w1", "cut")]
 
 
 def test_a_node_that_is_not_lost(rack: Rack, typed: Callable[..., int]) -> None:

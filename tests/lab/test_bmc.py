@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab.conftest import LabSite
+from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support.bmcs import bmcs_of
-from tests.lab.support.faults import ssh_answers, wait_for_ssh
-from tests.lab.support.faults_cluster import power_off
+from tests.lab.support.cluster import kubectl
+from tests.lab.support.faults import shell, ssh_answers, wait_for_ssh
+from tests.lab.support.faults_cluster import power_off, switch_off
 from tests.lab.support.matrix import SECONDS, whole
 from tests.lab.support.runbook import Runbook
 from tests.standins.simulated_bmcs import LOGIN
@@ -35,6 +37,50 @@ def test_a_bmc_proves_what_the_api_has_not_noticed(installed_lab: LabSite, tmp_p
     said = f"the BMC of its machine (serial STANDIN-{lab.node('w2')}) reports power off"
     assert said in proven.stdout + proven.stderr
     assert LOGIN["password"] not in proven.stdout + proven.stderr
+
+
+def test_a_lost_node_that_is_on_is_powered_off_before_its_pods_are_deleted(
+    installed_lab: LabSite, tmp_path: Path
+) -> None:
+    """Its network is gone and its containers run: nothing but its BMC can end them."""
+    lab, name = installed_lab, installed_lab.node("w2")
+    whole(lab)
+    site, address = ("--site", str(lab.directory)), lab.address("w2")
+    lost = ("node", "maintain", name, "--lost", *site)
+    cut = f"power off {name} by its BMC (serial STANDIN-{name}), which reports power On"
+    switch_off(name)
+    with bmcs_of(lab, ["w2"], tmp_path):
+        # The stand-in cuts only the power that it switched on.
+        succeed("node", "power", "on", name, *site, "--yes")
+        wait_for_ssh(address, 60)
+        whole(lab)
+        shell(name, "ip link set eth0 down")
+        wait_for("NotReady", lambda: not _is_ready(lab, name), 180)
+        assert not ssh_answers(address)
+        for words in (lost, ("node", "remove", name, *site)):
+            assert cut in succeed(*words, "--dry-run", timeout=SECONDS).stdout
+        assert _runs(name)
+        done = succeed(*lost, "--yes", "--output", "json", timeout=SECONDS)
+        assert not _runs(name)
+        assert "reports power Off; nothing answers at" in json.loads(done.stdout)["powered_off"]
+        assert LOGIN["password"] not in done.stdout + done.stderr
+        fenced = done.stderr.index("maintain: fence: verified")
+        assert fenced < done.stderr.index("maintain: taint")
+        succeed("node", "power", "on", name, *site, "--yes")
+        wait_for_ssh(address, 60)
+        succeed("node", "return", name, *site, "--yes", timeout=SECONDS)
+    whole(lab)
+
+
+def _is_ready(lab: LabSite, name: str) -> bool:
+    found = json.loads(kubectl(lab, f"get node {name} -o json"))
+    conditions = found["status"]["conditions"]
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _runs(name: str) -> bool:
+    words = ["podman", "container", "inspect", name, "--format", "{{.State.Running}}"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout == "true\n"
 
 
 def test_nodes_are_switched_by_their_bmcs(installed_lab: LabSite, tmp_path: Path) -> None:

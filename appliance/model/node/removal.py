@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.accepted import accepted_of
+from appliance.model.node.bmc.fence import Fence
 from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
 from appliance.model.node.fencing import DEAD, FencingEvidence, check_fenced
@@ -79,6 +80,7 @@ class Answers:
         alive: why it was not read although something answers there; else empty.
         passport: the machine that was accepted under the node's name by its passport, if any.
         deceives: what answers there said something that is no document of our probe.
+        fence: what its BMC can do about it; None where it was not asked.
     """
 
     members: Sequence[EtcdMember] = ()
@@ -86,6 +88,7 @@ class Answers:
     alive: str = ""
     passport: MachineIdentity | None = None
     deceives: bool = False
+    fence: Fence | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class RemovalPlan:
     """What is to be done, in this order.
 
     Attributes:
+        fence: its BMC cuts its power before all else; None where nothing has to be cut.
         drain: its pods are evicted first.
         record: that it was removed on purpose is still to be written.
         etcd: the member to take out, or None.
@@ -129,6 +133,7 @@ class RemovalPlan:
     notices: tuple[Notice, ...] = ()
     to_clean: tuple[str, ...] = ()
     machine: MachineIdentity = field(default_factory=MachineIdentity)
+    fence: Fence | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -152,7 +157,8 @@ class RemovalPlan:
                 "the Node object is deleted; labels and taints are kept for a rejoin",
             ),
         )
-        return tuple(f"{self.node}: {text}" for wanted, text in found if wanted)
+        said = tuple(f"{self.node}: {text}" for wanted, text in found if wanted)
+        return (self.fence.sentence(), *said) if self.fence else said
 
 
 def plan_removal(
@@ -193,6 +199,7 @@ def plan_removal(
         *_of_services(observed.cluster, removal),
     ]
     confirmed: list[Notice] = []
+    fence: Fence | None = None
     # Emptied by us before, and maybe somebody else's since: nothing of this cluster is left on it.
     reset_before = removed is not None and removed.reset
     settled = (stranger or nameless) and reset_before and not (member and member.ready)
@@ -215,7 +222,10 @@ def plan_removal(
             )
         )
         if isinstance(fenced, Refusal):
-            refusals.append(accepted.tell(fenced))
+            if _may_fence(answers.fence, member, facts):
+                fence = answers.fence
+            else:
+                refusals.append(accepted.tell(fenced))
         else:
             confirmed.append(Notice(node.name, f"the machine is taken as off: {fenced.text}"))
     stays = ""
@@ -249,7 +259,17 @@ def plan_removal(
         ),
         to_clean=_to_clean(node) if ours is None and not settled else (),
         machine=identity_of(ours) if ours and not accepted.machine.is_told else accepted.machine,
+        fence=fence,
     )
+
+
+def _may_fence(fence: Fence | None, member: ClusterNode, facts: NodeFacts | None) -> bool:
+    """Whether the power of a node that is not proved off is cut.
+
+    A Ready Node has a kubelet that lives, or died just now; a machine that told its facts can be
+    emptied or repaired.
+    """
+    return fence is not None and fence.is_ordered and not member.ready and facts is None
 
 
 def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: KnownNode) -> Refusal:

@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.model.node.answering import AnsweringMachine, answering
-from appliance.model.node.drain import Forecast, forecast
+from appliance.model.node.bmc.fence import Fence
+from appliance.model.node.drain import DrainView, Forecast, forecast
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.maintenance.again import MaintainRequest, stands
 from appliance.workflows.node.maintenance.agreed import Shown, shown_maintenance
+from appliance.workflows.node.maintenance.fencing import look_at_fence, require_possible
 from appliance.workflows.node.maintenance.power_off import PowerWatch
 from appliance.workflows.node.maintenance.refusals import refuse, require_writable
 from appliance.workflows.node.maintenance.taking_out import (
@@ -43,7 +45,9 @@ class MaintainResult:
         maintenance: what stands on the node; None for a dry run.
         already: all that was asked for was observed, so nothing was done.
         evict_seconds: how long the eviction took.
-        off: what shows that the node is powered off; empty unless that was asked for.
+        off: what shows that the node is powered off; empty unless that was asked for, or its BMC
+            did it.
+        fence: what its BMC can do about a lost node; None where it is not asked.
     """
 
     forecast: Forecast
@@ -51,27 +55,30 @@ class MaintainResult:
     already: bool = False
     evict_seconds: float | None = None
     off: str = ""
+    fence: Fence | None = None
 
 
 def node_maintain(
     request: MaintainRequest,
     session: Session,
-    confirm: Callable[[Forecast, str, AnsweringMachine], bool],
+    confirm: Callable[[Forecast, str, AnsweringMachine, Fence | None], bool],
 ) -> MaintainResult:
     """Take a node out of service, or restore it when that fails.
 
     Args:
         request: what was asked for.
         session: the session.
-        confirm: is shown the forecast, how long it took last time, and the machine that answers.
+        confirm: is shown the forecast, how long it took last time, the machine that answers, and
+            what its BMC does about a lost node.
 
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
-        PreflightFailed: it would be an outage, or the backup that is needed is not fresh; nothing
-            was changed.
+        PreflightFailed: it would be an outage, the backup that is needed is not fresh, or the BMC
+            of a lost node is of another machine; nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         LeaseLost: another command took the site over, or marked the node; it is left as it is.
-        StepNotVerified: a pod stays; our changes were undone.
+        StepNotVerified: a pod stays, or the power of a lost node could not be cut; our changes
+            were undone.
         ClusterError: the API refused; what we changed was restored, or is named.
     """
     require_writable(request.reason)
@@ -85,17 +92,21 @@ def node_maintain(
             return MaintainResult(foreseen, begun, already=True, off=off.words if off else "")
     _ask_for_backup(request, session, begun)
     refuse(request, view, foreseen)
-    if request.dry_run:
+    if request.dry_run and not request.lost:
         return MaintainResult(foreseen, None)
     looked, look = session.clock.monotonic(), session.nodes.look([request.node])
     if not (request.lost or begun):
         require_answer(request.node, look)
     machine = answering(request.node, look)
-    shown, observed_at = shown_maintenance(foreseen, begun, machine), session.clock.monotonic()
-    require_confirmed(confirm(foreseen, _last_time(session.journal), machine))
+    fence = _fence(request, view, machine, session)
+    if request.dry_run:
+        return MaintainResult(foreseen, None, fence=fence)
+    shown = shown_maintenance(foreseen, begun, machine, fence)
+    observed_at = session.clock.monotonic()
+    require_confirmed(confirm(foreseen, _last_time(session.journal), machine, fence))
     fresh = None if is_late(session.clock, looked) else look
     with session.lock:
-        before = Before(view, foreseen, fresh)
+        before = Before(view, foreseen, fresh, fence)
         if is_late(session.clock, observed_at):
             before = _as_shown(request, session, shown)
         out = TakingOut(request, session, power, before)
@@ -199,8 +210,25 @@ def _as_shown(request: MaintainRequest, session: Session, shown: Shown) -> Befor
     if not (request.lost or view.maintenance):
         require_answer(request.node, look)
     machine = answering(request.node, look)
-    shown.require(shown_maintenance(foreseen, view.maintenance, machine), request.run)
-    return Before(view, foreseen, look)
+    fence = _fence(request, view, machine, session)
+    shown.require(shown_maintenance(foreseen, view.maintenance, machine, fence), request.run)
+    return Before(view, foreseen, look, fence)
+
+
+def _fence(
+    request: MaintainRequest, view: DrainView, machine: AnsweringMachine, session: Session
+) -> Fence | None:
+    """What the BMC of a lost node does about it; None where the operator says that it is off.
+
+    Raises:
+        PreflightFailed: the BMC at its address is of no use; nothing was changed.
+    """
+    if not request.lost or request.sworn:
+        return None
+    member = next((one for one in view.nodes if one.name == request.node.name), None)
+    fence = look_at_fence(request.node, member, machine, session)
+    require_possible(fence)
+    return fence
 
 
 def _accepted(archive: Archive, name: str) -> MachineIdentity:

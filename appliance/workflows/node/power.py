@@ -19,12 +19,13 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.node.bmc.orders import BmcMachine
-from appliance.model.node.bmc.power import PowerOptions, PowerSeen, refusals, sentence
+from appliance.model.node.bmc.power import PowerOptions, refusals, sentence
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.model.state.journal import Run
 from appliance.workflows.node.maintenance.at_once import STOP_SECONDS, at_once
 from appliance.workflows.node.maintenance.surroundings import Surroundings, known_machines
+from appliance.workflows.node.maintenance.switching import PowerChange, switch
 from appliance.workflows.session.confirmation import is_late, require_as_shown, require_confirmed
 from appliance.workflows.session.recording import Recorder
 
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 COMMAND = "node power"
-# How long a machine whose BMC reports power off may still answer.
-SILENCE_SECONDS = 10.0
-_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -218,42 +216,14 @@ class _Plan:
 
     def _switch(self, node: Node, stop: Event) -> NodePower:
         seen = next(one for one in self.seen if one.node == node.name)
+        options = self._request.options
+        step = f"power: {options.verb}"
+        change = PowerChange(node, options.orders, seen.machine.identity, step)
         try:
-            with self._driver.open(node) as bmc:
-                machine = bmc.require(seen.machine.identity) if self._is_told(seen) else None
-                for order in self._request.options.orders:
-                    if stop.is_set():
-                        return NodePower(node.name, reason=f"{node.name}: interrupted")
-                    self._session.observer.verifying(
-                        f"power: {self._request.options.verb}", f"{node.name}: power {order}"
-                    )
-                    machine = bmc.power(order, wanted=lambda: not stop.is_set())
-                    if order != "on":
-                        self._require_silence(node)
+            machine, evidence = switch(change, self._session, self._driver, stop)
         except ApplianceError as error:
             return NodePower(node.name, reason=error.message)
-        assert machine is not None  # noqa: S101  (there is at least one order)
-        return NodePower(node.name, machine, "same", evidence=_evidence(node, machine))
-
-    def _is_told(self, seen: PowerSeen) -> bool:
-        return seen.machine.identity.is_told
-
-    def _require_silence(self, node: Node) -> None:
-        """A BMC that lies: the machine still answers.
-
-        Raises:
-            StepNotVerified: it does.
-        """
-        clock = self._session.clock
-        ends = clock.monotonic() + SILENCE_SECONDS
-        while self._session.power.answers(node):
-            if clock.monotonic() >= ends:
-                raise StepNotVerified(
-                    f"{node.name}: its BMC reports power off, but {node.ip} still answers",
-                    hint="its bmc_address may be another machine's, or two machines have one "
-                    "address: look at its power LED",
-                )
-            clock.sleep(_POLL_SECONDS)
+        return NodePower(node.name, machine, "same", evidence=evidence)
 
 
 class Unlocked:
@@ -272,10 +242,3 @@ class Unlocked:
     def look(self) -> LockVerdict:
         """Who holds it is not asked."""
         raise AssertionError("no lock is looked at")
-
-
-def _evidence(node: Node, machine: BmcMachine) -> str:
-    said = f"its BMC ({machine.identity.words()}) reports power {machine.power}"
-    if machine.power == "Off":
-        return f"{said}; nothing answers at {node.ip}"
-    return said

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.answering import AnsweringMachine, answering
+from appliance.model.node.bmc.fence import Fence
 from appliance.model.node.bmc.report import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.node.left_behind import left_behind
@@ -41,6 +42,7 @@ from appliance.model.state.plan import Refusal
 from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.maintenance.eviction import losses
+from appliance.workflows.node.maintenance.fencing import cut_power, look_at_fence
 from appliance.workflows.session.confirmation import (
     differing,
     is_late,
@@ -80,11 +82,16 @@ class NodeRemoveRequest:
 
 @dataclass(frozen=True)
 class RemoveResult:
-    """How it ended: the plan, what the pods' forecast said, and whether it was carried out."""
+    """How it ended: the plan, what the pods' forecast said, and whether it was carried out.
+
+    Attributes:
+        off: what shows that the node is off, where its BMC cut its power; else empty.
+    """
 
     plan: RemovalPlan
     forecast: tuple[str, ...] = ()
     done: bool = False
+    off: str = ""
 
 
 def node_remove(
@@ -104,7 +111,8 @@ def node_remove(
         LeaseLost: another command took the site over between two steps.
         PlaybookFailed: the machine could not be cleaned.
         ClusterError: the API or etcd refused.
-        StepNotVerified: an object that was deleted is still there.
+        StepNotVerified: an object that was deleted is still there; or the power of the lost
+            machine could not be cut, and nothing was deleted.
     """
     if request.removal.node not in {node.name for node in request.site.cluster_members}:
         raise Refused(
@@ -125,7 +133,7 @@ def node_remove(
             require_same_plan(request.run, run.differences(now))
             run = now
         run.carry_out(plan)
-    return RemoveResult(plan, forecast, done=True)
+    return RemoveResult(plan, forecast, done=True, off=run.off)
 
 
 def _ask_for_backup(request: NodeRemoveRequest, session: Session, plan: RemovalPlan) -> None:
@@ -159,6 +167,7 @@ class _Removal:
         self._recorder = Recorder(request.run, session)
         self._record = records.get(name) or MemberRecord(name)
         self._accepted = passport.machine if passport else None
+        self.off = ""
 
     def plan(self) -> RemovalPlan:
         """What is to be done.
@@ -206,16 +215,18 @@ class _Removal:
         self._observed = observed
         self._cluster = observed.cluster
         self._asked, members = self._ask_etcd(observed)
+        report = self._ask_bmc(observed, observed.cluster)
         return plan_removal(
             self._site,
             observed,
             self._request.removal,
             Answers(
                 members,
-                self._ask_bmc(observed, observed.cluster),
+                report,
                 look.alive(name),
                 self._accepted,
                 deceives=look.deceiver(name),
+                fence=self._look_at_fence(report),
             ),
             removed=self._record.removed,
         )
@@ -238,6 +249,15 @@ class _Removal:
         if member is None or ours:
             return None
         return self._session.bmcs.report(self._node)
+
+    def _look_at_fence(self, report: BmcReport | None) -> Fence | None:
+        """What the BMC can do about a machine that it reports as on and that does not answer."""
+        told = report is not None and not (report.reason or report.powered_off)
+        if not told or self._node.name in self._observed.node_facts or self._request.removal.sworn:
+            return None
+        member = self._cluster.nodes.get(self._node.name)
+        removed = self._record.removed
+        return look_at_fence(self._node, member, self.machine, self._session, removed)
 
     def _ask_etcd(self, observed: Observed) -> tuple[Node | None, tuple[EtcdMember, ...]]:
         """Etcd's members as another control-plane node lists them."""
@@ -263,6 +283,11 @@ class _Removal:
     def carry_out(self, plan: RemovalPlan) -> None:
         session, name = self._session, self._node.name
         self._recorder.begin()
+        if plan.fence:
+            with self._step("fence", plan.fence.sentence().partition(": ")[2]):
+                self.off = cut_power(
+                    self._node, plan.fence, "fence", session, self._require_not_ready
+                )
         if plan.drain:
             with self._step("drain", "its pods are evicted"):
                 session.emptying.empty(name)
@@ -279,6 +304,21 @@ class _Removal:
             with self._step("node_object", "its Node object is deleted"):
                 session.members.delete(name)
                 self._verify_gone()
+
+    def _require_not_ready(self) -> None:
+        """A node that came back keeps its power, and its name.
+
+        Raises:
+            StepNotVerified: it did, or the cluster cannot tell.
+        """
+        state, name = self._session.cluster.read(self._observed.node_facts), self._node.name
+        member = state.nodes.get(name) if isinstance(state, Cluster) else None
+        if member is None or member.ready:
+            seen = "the node is Ready again" if member else "the cluster does not tell its state"
+            raise StepNotVerified(
+                f"{name}: {seen}, so its power was not cut",
+                hint="see what is wrong: appliance status; then run the same command again",
+            )
 
     def _write_down(self, plan: RemovalPlan) -> None:
         """Record the removal and the node's metadata before the first irreversible change."""

@@ -9,6 +9,7 @@ from typing import Any
 from appliance.errors import NodeUnreachable
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
+from appliance.model.node.bmc.fence import Fence
 from appliance.model.node.drain import DrainView, Forecast
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import ClusterNode
@@ -168,6 +169,7 @@ class Bench:
         self.observer = FakeObserver()
         self.asked: list[Any] = []
         self.machines: list[AnsweringMachine] = []
+        self.fences: list[Fence | None] = []
         self.answer = True
         self.thinks = 0.0
         self.meanwhile: Callable[[], object] = int
@@ -190,10 +192,13 @@ class Bench:
             observer=self.observer,
         )
 
-    def _confirm(self) -> Callable[[Forecast, str, AnsweringMachine], bool]:
-        def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
+    def _confirm(self) -> Callable[[Forecast, str, AnsweringMachine, Fence | None], bool]:
+        def confirm(
+            foreseen: Forecast, last_time: str, machine: AnsweringMachine, fence: Fence | None
+        ) -> bool:
             self.asked.append((foreseen, last_time))
             self.machines.append(machine)
+            self.fences.append(fence)
             self.clock.sleep(self.thinks)
             self.meanwhile()
             return self.answer

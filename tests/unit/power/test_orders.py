@@ -15,7 +15,6 @@ from appliance.model.node.bmc.orders import (
     disc_of,
     reset_of,
 )
-from appliance.model.node.bmc.report import BmcReport, power_of_lost
 
 CD = Medium("CD1", ("CD", "DVD"))
 FULL = Medium("CD1", ("CD",), "http://a/1.iso", inserted=True)
@@ -102,20 +101,6 @@ def test_an_iso_goes_into_a_disc_and_an_empty_one_first(
     media: tuple[Medium, ...], expected: Medium | None
 ) -> None:
     assert disc_of(media) == expected
-
-
-@pytest.mark.parametrize(
-    ("report", "said"),
-    [
-        (None, "no BMC"),
-        (BmcReport(reason="the BMC at x: timed out"), "timed out"),
-        (BmcReport("SN-w1", powered_off=True), "(serial SN-w1) reports power off"),
-        (BmcReport("SN-w1"), "warning: w1: its BMC (serial SN-w1) reports power on"),
-        (BmcReport("SN-w1"), "appliance node power off w1 --hard --allow-outage"),
-    ],
-)
-def test_what_a_bmc_says_of_a_lost_node_is_shown(report: BmcReport | None, said: str) -> None:
-    assert said in power_of_lost("w1", report)
 
 
 @pytest.mark.parametrize(

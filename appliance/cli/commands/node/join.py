@@ -101,6 +101,8 @@ def remove(
     - a machine that answers and is proved to be this node (by the cluster's API and CA, or by
       its serial) is cleaned: kubeadm reset, links, firewall rules, certificates
     - its Node object is deleted; its labels, taints and Run:ai roles are kept for a rejoin
+    - a machine that does not answer, and that its BMC reports on, is powered off by its BMC
+      before its name is released
     - for a machine that is off, the command lists what to clean if the machine returns
 
     Example: appliance node remove w2 --reason "returned to the vendor"
@@ -146,7 +148,12 @@ def _remove(
             without_backup=without_backup,
         )
         removing = dataclasses.replace(
-            session, etcd=connected.etcd, bmcs=connected.bmcs(), emptying=emptying
+            session,
+            etcd=connected.etcd,
+            bmcs=connected.bmcs(),
+            driver=connected.bmc_driver,
+            power=connected.power(),
+            emptying=emptying,
         )
         return node_remove(request, removing, confirm)
 
@@ -162,6 +169,7 @@ def _show_removal(done: RemoveResult, output: str) -> None:
                 "pods": list(done.forecast),
                 "notices": [notice.text for notice in plan.notices],
                 "to_clean": list(plan.to_clean),
+                "powered_off": done.off or None,
             }
         )
         return
@@ -171,6 +179,8 @@ def _show_removal(done: RemoveResult, output: str) -> None:
         click.echo(text)
     if plan.is_empty:
         click.echo("nothing to do: the node is already removed")
+    if done.off:
+        click.echo(f"{plan.node} is powered off (seen: {done.off})")
     for text in _cleaning(plan):
         click.echo(text)
     if done.done or plan.is_empty:

@@ -31,13 +31,13 @@ from appliance.cli.options import (
 from appliance.cli.screen.confirm import about_machine, about_site, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
-from appliance.model.node.bmc.report import power_of_lost
 from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.nodes.maintenance import Maintenance
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.node.answering import AnsweringMachine
+    from appliance.model.node.bmc.fence import Fence
     from appliance.model.node.drain import Forecast
     from appliance.model.site.settings import Node
     from appliance.model.state.facts.hardware import Difference
@@ -60,6 +60,12 @@ if TYPE_CHECKING:
 @click.option(
     "--lost", is_flag=True, help="The node is unreachable: taint it through the API only."
 )
+@click.option(
+    "--i-know-it-is-dead",
+    "sworn",
+    is_flag=True,
+    help="With --lost: you have verified that the node is off; its BMC is not asked.",
+)
 @allow_outage_option
 @budget_wait_option
 @changed_site_option
@@ -76,6 +82,7 @@ def maintain(
     mode: Any,
     shutdown: bool,
     lost: bool,
+    sworn: bool,
     allow_outage: bool,
     budget_wait: float,
     without_backup: bool,
@@ -96,6 +103,7 @@ def maintain(
     - if a step fails, or you press Ctrl-C, the changes are undone
 
     With --lost nothing can be evicted: the taint deletes the pods and ignores every budget.
+    If its BMC reports power on, the power is cut first; if that fails, no pod is deleted.
 
     A node in service that carries data (etcd, or the NFS export) needs a fresh backup where
     site.yml has the section backup.
@@ -107,6 +115,8 @@ def maintain(
 
     if lost and (shutdown or mode == "cordon"):
         raise click.UsageError("--lost takes neither --shutdown nor --mode cordon")
+    if sworn and not lost:
+        raise click.UsageError("--i-know-it-is-dead is for --lost")
     connected = app.connect(site)
     node = node_of(connected.site, name)
     run = connected.run("node maintain")
@@ -119,6 +129,7 @@ def maintain(
         mode=mode,
         shutdown=shutdown,
         lost=lost,
+        sworn=sworn,
         allow_outage=allow_outage,
         dry_run=dry_run,
         budget_seconds=budget_wait,
@@ -126,10 +137,11 @@ def maintain(
         without_backup=without_backup,
     )
 
-    def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
+    def confirm(
+        foreseen: Forecast, last_time: str, machine: AnsweringMachine, fence: Fence | None
+    ) -> bool:
         said = _forecast_lines(foreseen, last_time, lost=lost)
-        if lost:
-            said.append(power_of_lost(name, connected.bmcs().report(node)))
+        said += [fence.sentence()] if fence else []
         return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
 
     with (
@@ -141,9 +153,10 @@ def maintain(
             drain=drain,
             power=connected.power(),
             bmcs=connected.bmcs(),
+            driver=connected.bmc_driver,
         )
         done = node_maintain(request, session, confirm)
-    _show_maintained(name, done, output, dry_run=dry_run)
+    _show_maintained(name, done, output, dry_run=dry_run, lost=lost)
 
 
 def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = False) -> list[str]:
@@ -172,7 +185,9 @@ def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = Fal
     return lines
 
 
-def _show_maintained(name: str, done: MaintainResult, output: str, *, dry_run: bool) -> None:
+def _show_maintained(
+    name: str, done: MaintainResult, output: str, *, dry_run: bool, lost: bool
+) -> None:
     mark = done.maintenance
     if output == "json":
         print_json(
@@ -183,11 +198,13 @@ def _show_maintained(name: str, done: MaintainResult, output: str, *, dry_run: b
                 "maintenance": None if mark is None else mark_as_json(mark),
                 "evict_seconds": done.evict_seconds,
                 "powered_off": done.off or None,
+                "fencing": done.fence.sentence() if done.fence else None,
             }
         )
         return
     if mark is None:
-        click.echo("\n".join(_forecast_lines(done.forecast)))
+        said = [done.fence.sentence()] if done.fence else []
+        click.echo("\n".join([*_forecast_lines(done.forecast, lost=lost), *said]))
         return
     if done.already:
         click.echo(f"nothing to do: {name} is {mark.sentence()}")

@@ -93,16 +93,3 @@ class BmcReport:
     def confirms_off(self, accepted: MachineIdentity) -> bool:
         """Whether it speaks of this machine, and says that it is off."""
         return self.powered_off and self.speaks_of(accepted)
-
-
-def power_of_lost(name: str, report: BmcReport | None) -> str:
-    """What its BMC says of a machine that is given up for now: it may still run and write."""
-    cut = f"cut its power first: appliance node power off {name} --hard --allow-outage"
-    if report is None:
-        return f"{name}: the inventory has no BMC for it: make sure yourself that it is off"
-    if report.reason:
-        return f"{name}: its BMC could not be read ({report.reason}): make sure that it is off"
-    words = report.machine.words()
-    if report.powered_off:
-        return f"{name}: its BMC ({words}) reports power off"
-    return f"warning: {name}: its BMC ({words}) reports power on: it may still write; {cut}"

@@ -70,6 +70,7 @@ class MaintainRequest:
         window_seconds: after which the node is to be back, or None.
         shutdown: power the node off at the end.
         lost: the node does not answer: mark and taint it without its help.
+        sworn: the operator confirms that a lost node is off: its BMC is not asked.
         allow_outage: go on although a service will be away.
         needs_backup: refuse to begin without a fresh backup, where the site asks for backups and
             the node carries data. What takes nodes out in turn asks once for all of them.
@@ -85,6 +86,7 @@ class MaintainRequest:
     mode: Mode = "taint"
     shutdown: bool = False
     lost: bool = False
+    sworn: bool = False
     allow_outage: bool = False
     dry_run: bool = False
     budget_seconds: float = BUDGET_SECONDS

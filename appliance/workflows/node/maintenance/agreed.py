@@ -14,6 +14,7 @@ from appliance.workflows.session.confirmation import differing, require_same_pla
 
 if TYPE_CHECKING:
     from appliance.model.node.answering import AnsweringMachine
+    from appliance.model.node.bmc.fence import Fence
     from appliance.model.node.drain import Forecast
     from appliance.model.state.facts.hardware import Difference
     from appliance.model.state.journal import Run
@@ -49,7 +50,10 @@ class Shown:
 
 
 def shown_maintenance(
-    foreseen: Forecast, mark: Maintenance | None, machine: AnsweringMachine
+    foreseen: Forecast,
+    mark: Maintenance | None,
+    machine: AnsweringMachine,
+    fence: Fence | None = None,
 ) -> Shown:
     """What counts of the forecast: pods that only move, and budgets that wait, do not.
 
@@ -62,8 +66,10 @@ def shown_maintenance(
         for concern in concerns
         if not concern.moves and (line := concern.sentence())
     }
-    ended = (f"{pod.where}: ends with the taint" for pod in foreseen.ended_by_taint)
-    return Shown((*_marked(mark), machine.claim), {**losses, **{line: line for line in ended}})
+    ended = [f"{pod.where}: ends with the taint" for pod in foreseen.ended_by_taint]
+    cut = [fence.sentence()] if fence is not None and fence.is_ordered else []
+    new = {line: line for line in (*ended, *cut)}
+    return Shown((*_marked(mark), machine.claim), {**losses, **new})
 
 
 def shown_return(

@@ -26,11 +26,13 @@ from appliance.workflows.node.maintenance.again import (
     is_marked,
 )
 from appliance.workflows.node.maintenance.eviction import Eviction, to_be_moved
+from appliance.workflows.node.maintenance.fencing import cut_power
 from appliance.workflows.node.maintenance.marks import Marks, left_to_others
 from appliance.workflows.node.maintenance.power_off import PowerState, PowerWatch
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
+    from appliance.model.node.bmc.fence import Fence
     from appliance.model.node.drain import DrainView, Forecast
     from appliance.model.site.settings import Node
     from appliance.model.state.observed import Look
@@ -53,11 +55,16 @@ def require_answer(node: Node, look: Look) -> None:
 
 @dataclass(frozen=True)
 class Before:
-    """What was seen before the question; ``fresh`` serves as the facts where it is."""
+    """What was seen before the question; ``fresh`` serves as the facts where it is.
+
+    Attributes:
+        fence: what its BMC can do about a lost node; None where it is not asked.
+    """
 
     view: DrainView
     foreseen: Forecast
     fresh: Look | None
+    fence: Fence | None = None
 
 
 class TakingOut:
@@ -67,7 +74,8 @@ class TakingOut:
         name: of the node.
         mark: what stands on the node, or is about to.
         evict_seconds: how long the eviction took; None where there was none.
-        off: what shows that the node is powered off; empty unless that was asked for.
+        off: what shows that the node is powered off; empty unless that was asked for, or its BMC
+            did it.
         is_empty: it was marked before and answers no more, so there is nothing to move.
     """
 
@@ -87,6 +95,7 @@ class TakingOut:
         self._recorder = Recorder(request.run, session)
         self.name = request.node.name
         self._before = view.maintenance
+        self._fence = before.fence
         now = session.clock.now()
         self.mark = (
             gone_on(request, view.maintenance, view, now)
@@ -165,6 +174,10 @@ class TakingOut:
 
     def _empty(self) -> None:
         self._step("cordon", "no new pod may start on the node", self.cordon)
+        if self._fence is not None and self._fence.is_ordered:
+            self._step("fence", self._fence.sentence().partition(": ")[2], self._cut_power)
+        elif self._fence is not None and self._fence.is_off:
+            self.off = self._fence.sentence().partition(": ")[2]
         if not self.mark.lost:
             self.evict_seconds = self._step(
                 "evict", "pods are evicted through the API", self._evict
@@ -207,6 +220,23 @@ class TakingOut:
     def announce_eviction(self) -> None:
         """Write that its pods are evicted from now on."""
         self._marks.write(self._about_to("evict"))
+
+    def _cut_power(self) -> None:
+        assert self._fence is not None  # noqa: S101  (asked before)
+        node = self._request.node
+        self.off = cut_power(node, self._fence, "maintain: fence", self._session, self._stay_lost)
+
+    def _stay_lost(self) -> None:
+        """A node that came back keeps its power.
+
+        Raises:
+            StepNotVerified: it did.
+        """
+        if self._session.drain.view(self.name).ready:
+            raise StepNotVerified(
+                f"{self.name}: the node is Ready again, so its power was not cut",
+                hint=f"drain it in the normal way: appliance node maintain {self.name}",
+            )
 
     def _evict(self) -> None:
         self.announce_eviction()
