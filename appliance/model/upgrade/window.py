@@ -5,7 +5,7 @@ What must not be here: reading the journal, or how the forecast is printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -24,8 +24,15 @@ KUBELET: Final = "upgrade: kubelet"
 RUNTIME: Final = "upgrade: runtime"
 # Kind of a step -> its name in journal and measurements, where that is another.
 _NAMES: Final = {"control_plane": CONTROL_PLANE, "nodes": KUBELET, "runtime": RUNTIME}
-# In a release's measurements: the time without API where there is one control-plane node.
-API_AWAY: Final = "api away"
+# Kind of a step that stops the API of the only control-plane node -> the name of the longest time
+# without API in measurements.
+API_AWAY: Final = {
+    "control_plane": "api away",
+    "runtime": "api away: runtime",
+    "nodes": "api away: kubelet",
+}
+# Likewise of any such step where others answer meanwhile, behind the endpoint of the API.
+API_MOVES: Final = "api away: several control planes"
 # Of nodes that go out of service and come back: a batch as long as the slowest of its nodes.
 EACH: Final = ("maintain: evict", "return: test")
 
@@ -78,6 +85,8 @@ NOTHING: Final = Estimate(0.0, 0.0, "journal", repeated=True)
 
 
 def _words(seconds: float) -> str:
+    if 0 < seconds < 10:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
@@ -101,9 +110,18 @@ class Clock:
         """How long the steps of a run take."""
         return sum((self.of_step(step) for step in plan.steps), NOTHING)
 
-    def api_away(self, step: UpgradeStep) -> float | None:
-        """Seconds without API in a step on the only control-plane node; None: not measured."""
-        return self.measured.get(step.release, {}).get(API_AWAY)
+    def api_away(self, step: UpgradeStep, control_plane: Collection[str]) -> Estimate | None:
+        """The longest time without API in a step; None where the step stops no API server.
+
+        Args:
+            step: of the path.
+            control_plane: names of all control-plane nodes.
+        """
+        name = API_AWAY.get(step.kind)
+        if name is None or not set(step.nodes) & set(control_plane):
+            return None
+        name = API_MOVES if len(control_plane) > 1 else name
+        return self._one(name, step.nodes[:1], step.release)
 
     def _parts(self, step: UpgradeStep) -> Iterator[Estimate]:
         name: str = _NAMES.get(step.kind, step.kind)

@@ -17,6 +17,7 @@ from appliance.model.plan.steps import UPGRADE
 from appliance.model.state.upgrade import UpgradeMark, can_be_read_back, mark_of
 from appliance.model.upgrade.gates import stopping
 from appliance.model.upgrade.plan import CHECK, plan_upgrade
+from appliance.model.upgrade.proof import control_plane_names
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.backups.freshness import ask_for_fresh_backup
 from appliance.workflows.cluster.foresight import agreed_of, out_of_service, refusals_of, to_judge
@@ -137,7 +138,8 @@ def _go_on(
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
     brought = loads(request, seen.observed, plan, space_of(request, seen.observed, found))
-    found = replace(found, loads=brought)
+    masters = control_plane_names(request.desired.site)
+    found = replace(found, loads=brought, control_plane=tuple(masters))
     if not plan.refusals:
         found = replace(found, gates=judge(request, session, seen.observed, found))
     if request.dry_run:

@@ -81,6 +81,46 @@ def test_a_batch_with_one_node_that_was_measured_once_knows_no_worst_case() -> N
     assert once.startswith("about 49 s (by this site's journal, with a single measurement")
 
 
-def test_the_time_without_api_is_the_releases() -> None:
-    assert Clock([], MEASURED).api_away(NODE) == 84
-    assert Clock([], {}).api_away(NODE) is None
+ONE, THREE = ("cp1",), ("cp1", "cp2", "cp3")
+AWAY = {
+    **{"api away": 29.0, "api away: runtime": 45.0, "api away: kubelet": 7.0},
+    "api away: several control planes": 1.8,
+}
+KUBEADM = UpgradeStep("control_plane", NEW, ("cp1",), (), "apply")
+STOPPING = [
+    (KUBEADM, ONE, 29.0),
+    (UpgradeStep("runtime", NEW, ("cp1",), ()), ONE, 45.0),
+    (UpgradeStep("nodes", NEW, ("cp1",), ()), ONE, 7.0),
+    (KUBEADM, THREE, 1.8),
+    (UpgradeStep("runtime", NEW, ("cp1",), ()), THREE, 1.8),
+]
+
+
+@pytest.mark.parametrize(("step", "masters", "seconds"), STOPPING)
+def test_each_step_that_stops_an_api_server_says_how_long_the_api_is_away(
+    step: UpgradeStep, masters: tuple[str, ...], seconds: float
+) -> None:
+    found = Clock([], {NEW: AWAY}).api_away(step, masters)
+    assert found is not None
+    assert (found.median, found.source) == (seconds, "release")
+    unmeasured = Clock([], {}).api_away(step, masters)
+    assert unmeasured is not None
+    assert unmeasured.source == "unknown"
+
+
+def test_a_sites_own_measurement_comes_first() -> None:
+    found = Clock([record("api away", "cp1", 12)], {NEW: AWAY}).api_away(KUBEADM, ONE)
+    assert found is not None
+    assert (found.median, found.source) == (12, "journal")
+
+
+def test_a_worker_stops_no_api() -> None:
+    assert Clock([], {NEW: AWAY}).api_away(PAIR, ONE) is None
+    images = UpgradeStep("kubernetes_images", NEW, ("cp1",), ())
+    assert Clock([], {NEW: AWAY}).api_away(images, ONE) is None
+
+
+def test_seconds_below_ten_keep_their_tenths() -> None:
+    found = Clock([], {NEW: AWAY}).api_away(KUBEADM, THREE)
+    assert found is not None
+    assert found.sentence().startswith("about 1.8 s (measured once, in a lab")

@@ -19,6 +19,7 @@ from appliance.cli.batch_options import (
     wait_option,
 )
 from appliance.cli.commands.install.scope import node_of
+from appliance.cli.commands.node.forecast_view import device_lines, forecast_as_json
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
 from appliance.cli.options import (
@@ -31,7 +32,6 @@ from appliance.cli.options import (
 from appliance.cli.screen.confirm import about_machine, about_site, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
-from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.nodes.maintenance import Maintenance
 
 if TYPE_CHECKING:
@@ -173,12 +173,7 @@ def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = Fal
         "the taint; its pod starts again when the node returns"
         for pod in foreseen.ended_by_taint
     ]
-    lines += [
-        f"  {'GPUs' if name == WHOLE else name} available to jobs meanwhile: "
-        f"{foreseen.devices_left.get(name, 0)} of {count}"
-        for name, count in sorted(foreseen.devices_now.items())
-        if count
-    ]
+    lines += [f"  {line}" for line in device_lines(foreseen)]
     lines.append(f"  a pod may take up to {foreseen.grace_seconds} s to terminate")
     if last_time:
         lines.append(f"  {last_time}")
@@ -194,7 +189,7 @@ def _show_maintained(
             {
                 "node": name,
                 "changed": not (dry_run or done.already),
-                "forecast": _forecast_as_json(done.forecast),
+                "forecast": forecast_as_json(done.forecast),
                 "maintenance": None if mark is None else mark_as_json(mark),
                 "evict_seconds": done.evict_seconds,
                 "powered_off": done.off or None,
@@ -215,21 +210,6 @@ def _show_maintained(
         click.echo(f"{name} is powered off (seen: {done.off})")
     if not done.already:
         click.echo(f"when the work is done: appliance node return {name}")
-
-
-def _forecast_as_json(foreseen: Forecast) -> dict[str, Any]:
-    return {
-        "evicted": [pod.where for pod in foreseen.evicted],
-        "ended_by_taint": [pod.where for pod in foreseen.ended_by_taint],
-        "concerns": [
-            {"severity": c.severity, "about": c.about, "text": c.text} for c in foreseen.concerns
-        ],
-        "gpus_left": foreseen.gpus_left,
-        "gpus_now": foreseen.gpus_now,
-        "devices_left": dict(foreseen.devices_left),
-        "devices_now": dict(foreseen.devices_now),
-        "grace_seconds": foreseen.grace_seconds,
-    }
 
 
 def mark_as_json(mark: Maintenance) -> dict[str, Any]:

@@ -77,6 +77,7 @@ class UpgradeResult:
         mark: of the upgrade that was under way before.
         gates: what was judged before the first change.
         loads: what is brought to the nodes, and the space that it takes.
+        control_plane: names of its nodes.
         done: it was carried out, or to its pause.
         ended: every node has the release, but for those that were left out.
     """
@@ -87,6 +88,7 @@ class UpgradeResult:
     mark: UpgradeMark | None = None
     gates: tuple[Gate, ...] = ()
     loads: Loads = NO_LOADS
+    control_plane: tuple[str, ...] = ()
     done: bool = False
     ended: bool = False
 

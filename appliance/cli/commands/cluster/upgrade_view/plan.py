@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from appliance.cli.commands.cluster.upgrade_view.evictions import (
+    concern_lines,
+    evicted_lines,
+    eviction_as_json,
+)
 from appliance.cli.commands.cluster.upgrade_view.loads import load_lines, loads_as_json
+from appliance.cli.commands.node.forecast_view import device_lines
 from appliance.cli.screen.hints import say_hint
 from appliance.cli.screen.terminal import print_line
 from appliance.model.upgrade.moves.steps import OUT
@@ -56,23 +62,29 @@ def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str
     if step.disturbs:
         yield f"   disturbs: {step.disturbs}"
     yield f"   takes: {found.clock.of_step(step).sentence()}"
-    away = found.clock.api_away(step) if step.kind == "control_plane" else None
+    away = found.clock.api_away(step, found.control_plane)
     if away is not None:
-        yield f"   API: {away:.0f} s away at a time in a lab with one control-plane node"
+        yield f"   API: {_away(away, len(found.control_plane))}"
     if step.kind in OUT:
         for name in step.nodes:
             yield from (f"   {text}" for text in _evictions(found.forecasts.get(name)))
     yield f"   way back: {step.back}"
 
 
+def _away(away: Estimate, masters: int) -> str:
+    """How long the API is away, in words."""
+    if away.source == "unknown":
+        return "away while its pods restart; nobody has measured how long"
+    others = ", until another control-plane node answers" if masters > 1 else ""
+    return f"longest time away{others}: {away.sentence()}"
+
+
 def _evictions(foreseen: Forecast | None) -> Iterator[str]:
     if foreseen is None:
         return
-    pods = ", ".join(pod.where for pod in foreseen.evicted) or "no pod"
-    yield f"evicts from {foreseen.node}: {pods}"
-    for concern in foreseen.concerns:
-        if not concern.quorum:
-            yield f"{concern.severity}: {concern.sentence()}"
+    yield from evicted_lines(foreseen)
+    yield from concern_lines(foreseen)
+    yield from device_lines(foreseen)
 
 
 def upgrade_as_json(done: UpgradeResult) -> dict[str, Any]:
@@ -102,7 +114,9 @@ def upgrade_as_json(done: UpgradeResult) -> dict[str, Any]:
 
 
 def _step(step: UpgradeStep, done: UpgradeResult) -> dict[str, Any]:
-    found = (done.forecasts.get(name) for name in step.nodes if step.kind in OUT)
+    out = step.nodes if step.kind in OUT else ()
+    found = [one for name in out if (one := done.forecasts.get(name))]
+    away = done.clock.api_away(step, done.control_plane)
     return {
         "release": step.release,
         "kind": step.kind,
@@ -111,13 +125,16 @@ def _step(step: UpgradeStep, done: UpgradeResult) -> dict[str, Any]:
         "disturbs": step.disturbs,
         "way_back": step.back,
         "takes": _estimate(done.clock.of_step(step)),
-        "evicts": {one.node: [pod.where for pod in one.evicted] for one in found if one},
+        "api_away": None if away is None else _estimate(away, tenths=True),
+        "evicts": {one.node: [pod.where for pod in one.evicted] for one in found},
+        "forecasts": {one.node: eviction_as_json(one) for one in found},
     }
 
 
-def _estimate(found: Estimate) -> dict[str, Any]:
+def _estimate(found: Estimate, *, tenths: bool = False) -> dict[str, Any]:
+    digits = 1 if tenths else None
     return {
-        "median_seconds": round(found.median),
-        "worst_seconds": round(found.worst),
+        "median_seconds": round(found.median, digits),
+        "worst_seconds": round(found.worst, digits),
         "source": found.source,
     }
