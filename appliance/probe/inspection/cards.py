@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..machine.hardware import NOT_GPU_VENDORS, SMI_SECONDS
 from ..source import Source
@@ -14,7 +14,12 @@ NET = "/sys/class/net/"
 FOUR_GIB = 1 << 32
 # A window of this size is the GPU's memory, not its registers.
 LARGE = 1 << 26
-SMI_FIELDS = ("pci.bus_id", "utilization.gpu", "ecc.errors.uncorrected.volatile.total")
+SMI_FIELDS = (
+    *("pci.bus_id", "utilization.gpu", "ecc.errors.uncorrected.volatile.total"),
+    *("ecc.mode.current", "vbios_version"),
+)
+NO_DRIVER = "NVIDIA's driver is not loaded"
+ECC_MODES = {"Enabled": True, "Disabled": False}
 
 
 def gpus(source: Source) -> List[Dict[str, Any]]:
@@ -27,9 +32,12 @@ def gpus(source: Source) -> List[Dict[str, Any]]:
         vendor = source.word(device + "vendor")
         if kind not in ("0x0300", "0x0302") or vendor in NOT_GPU_VENDORS:
             continue
-        load, errors = told.get(address.lower(), (None, None))
+        own = told.get(address.lower(), {})
+        load = own.get("load")
         if load is None:
             source.unseen("no driver tells its load", "gpus.%s.busy" % address)
+        for field, why in _untold(source, own):
+            source.unseen(why, "gpus.%s.%s" % (address, field))
         gpu = {
             "address": address,
             "pci_id": _pci_id(source, device),
@@ -41,7 +49,9 @@ def gpus(source: Source) -> List[Dict[str, Any]]:
             "driver": source.link(device + "driver"),
             "busy": None if load is None else load > 0,
             "above_4g": _above_4g(source.text(device + "resource")),
-            "ecc_uncorrected": errors,
+            "ecc_on": own.get("ecc_on"),
+            "ecc_uncorrected": own.get("ecc_uncorrected"),
+            "firmware": own.get("firmware"),
         }
         for field in ("pci_id", "link_width", "link_gts", "above_4g"):
             if gpu[field] is None:
@@ -80,19 +90,41 @@ def _above_4g(text: Optional[str]) -> Optional[bool]:
     return None
 
 
-def _by_driver(source: Source) -> Dict[str, Any]:
-    """Return address -> load in percent and uncorrected errors, from NVIDIA's driver."""
+def _by_driver(source: Source) -> Dict[str, Dict[str, Any]]:
+    """Return address -> load in percent, errors, ECC mode and VBIOS, from NVIDIA's driver."""
     if source.word("/sys/module/nvidia/version") is None:
         return {}
     argv = ["nvidia-smi", "--query-gpu=" + ",".join(SMI_FIELDS), "--format=csv,noheader,nounits"]
     text = source.command("nvidia-smi-load", argv, seconds=SMI_SECONDS, quiet=True)
+    if text is None:
+        argv = ["chroot", "/run/nvidia/driver", *argv]
+        text = source.root_command("nvidia-smi-load-container", argv)
     found = {}
     for line in (text or "").splitlines():
         fields = [field.strip() for field in line.split(",")]
         if len(fields) == len(SMI_FIELDS):
             # nvidia-smi writes the PCI domain with eight digits, the kernel with four.
-            found[fields[0].lower()[-12:]] = (number(fields[1]), number(fields[2]))
+            found[fields[0].lower()[-12:]] = {
+                "load": number(fields[1]),
+                "ecc_uncorrected": number(fields[2]),
+                "ecc_on": ECC_MODES.get(fields[3]),
+                # What a card does not have is in brackets: [N/A].
+                "firmware": None if fields[4].startswith("[") else fields[4] or None,
+            }
     return found
+
+
+def _untold(source: Source, own: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
+    """Yield what the driver did not tell of one GPU, and why."""
+    if source.word("/sys/module/nvidia/version") is None:
+        why = NO_DRIVER
+    elif not own:
+        why = "nvidia-smi did not answer, or does not list it"
+    else:
+        why = "nvidia-smi prints none"
+    for field in ("ecc_uncorrected", "firmware"):
+        if own.get(field) is None:
+            yield field, why
 
 
 def nics(source: Source) -> List[Dict[str, Any]]:

@@ -57,7 +57,7 @@ def _text(value: Any) -> Optional[str]:
 
 def _smart(source: Source, name: str) -> Dict[str, Any]:
     path = "disks." + name
-    argv = ["smartctl", "-j", "-H", "-l", "devstat", "/dev/" + name]
+    argv = ["smartctl", "-j", "-H", "-A", "-l", "devstat", "-l", "error", "/dev/" + name]
     text = ask(source, "smartctl-" + name, argv, path)
     if text is None:
         return {}
@@ -76,7 +76,26 @@ def _smart(source: Source, name: str) -> Dict[str, Any]:
     found["power_on_hours"] = hours.get("value")
     reported = rows.get("Number of Reported Uncorrectable Errors") or {}
     found["media_errors"] = reported.get("value")
+    if found["media_errors"] is None:
+        found["media_errors"] = _errors_elsewhere(told)
+    if found["media_errors"] is None:
+        source.unseen("the disk keeps no count of uncorrectable errors", path + ".media_errors")
     return found
+
+
+def _errors_elsewhere(told: Dict[str, Any]) -> Optional[int]:
+    """Return uncorrectable errors by SMART's attribute of an ATA disk, or SAS's error counters."""
+    for row in (told.get("ata_smart_attributes") or {}).get("table") or ():
+        if row.get("name") == "Reported_Uncorrect":
+            return (row.get("raw") or {}).get("value")
+    found = []
+    for kind, one in (told.get("scsi_error_counter_log") or {}).items():
+        count = (one or {}).get("total_uncorrected_errors")
+        if kind in ("read", "write", "verify"):
+            if not isinstance(count, int):
+                return None
+            found.append(count)
+    return sum(found) if found else None
 
 
 def raid(source: Source) -> List[Dict[str, Any]]:

@@ -99,6 +99,60 @@ def test_a_gpu_and_its_link(found: Machine) -> None:
     assert found.why("gpus.0000:17:00.0.busy") == "no driver tells its load"
 
 
+SMI = {
+    "root/sys/module/nvidia/version": "580.159.04",
+    "outputs/nvidia-smi-load": "00000000:17:00.0, 97, 0, Enabled, 94.02.5C.00.03\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told", "why"),
+    [
+        (SMI, (True, 0, "94.02.5C.00.03"), None),
+        ({**SMI, "outputs/nvidia-smi-load": "00000000:17:00.0, 0, [N/A], Disabled, [N/A]\n"},
+         (False, None, None), "nvidia-smi prints none"),
+        ({**SMI, "outputs/nvidia-smi-load": None,
+          "outputs/nvidia-smi-load-container": "00000000:17:00.0, 0, 2, Enabled, 1.0\n"},
+         (True, 2, "1.0"), None),
+        ({**SMI, "outputs/nvidia-smi-load": None}, (None, None, None),
+         "nvidia-smi did not answer, or does not list it"),
+        ({}, (None, None, None), "NVIDIA's driver is not loaded"),
+    ],
+    ids=["on", "off", "driver in a container", "silent", "no driver"],
+)  # fmt: skip
+def test_what_nvidias_driver_tells_of_errors(
+    tmp_path: Path, changed: dict[str, str | None], told: tuple[Any, ...], why: str | None
+) -> None:
+    found = check_machine(look(tmp_path, changed))
+    (gpu,) = found.gpus or ()
+    assert (gpu.ecc_on, gpu.ecc_uncorrected, gpu.firmware) == told
+    assert why in (None, found.why("gpus.0000:17:00.0.ecc_uncorrected"))
+
+
+@pytest.mark.parametrize(
+    ("log", "errors"),
+    [
+        ({}, None),
+        ({"ata_smart_attributes": {"table": [{"name": "Reported_Uncorrect",
+                                              "raw": {"value": 3}}]}}, 3),
+        ({"scsi_error_counter_log": {"read": {"total_uncorrected_errors": 1},
+                                     "write": {"total_uncorrected_errors": 2}}}, 3),
+        ({"scsi_error_counter_log": {"read": {}}}, None),
+    ],
+    ids=["none", "attribute", "SAS", "SAS without counters"],
+)  # fmt: skip
+def test_errors_of_a_disk_are_counted_or_unknown(
+    tmp_path: Path, log: dict[str, Any], errors: int | None
+) -> None:
+    told = json.dumps({"smart_status": {"passed": True}, **log})
+    found = check_machine(look(tmp_path, {"outputs/smartctl-sda": told}))
+    disk = by_name(found.disks, "sda")
+    assert disk.media_errors == errors
+    if errors is None:
+        why = "the disk keeps no count of uncorrectable errors"
+        assert found.why("disks.sda.media_errors") == why
+
+
 def test_ports_of_cards(found: Machine) -> None:
     assert [nic.name for nic in found.nics or ()] == ["ens1f0", "ens1f1"]
     first, second = found.nics or ()

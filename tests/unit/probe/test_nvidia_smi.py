@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.probe.inspection.cards import SMI_FIELDS as INSPECTED
 from appliance.probe.machine.hardware import SMI_FIELDS
 
 RECORDED = Path(__file__).parents[2] / "data/nvidia_smi"
@@ -21,6 +22,7 @@ PLACES = {
 def test_nvidia_smi_knows_each_field_that_the_probe_asks_for() -> None:
     known = (RECORDED / "fields-580.159.04.txt").read_text().split()
     assert set(SMI_FIELDS) <= set(known)
+    assert set(INSPECTED) <= set(known)
 
 
 @pytest.mark.parametrize("name", ["h200-idle.xml", "h200-load.xml"])

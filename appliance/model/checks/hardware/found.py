@@ -106,7 +106,10 @@ class Gpu(Part):
     busy: bool | None = None
     above_4g: bool | None = None
     """Whether its memory window lies above 4 GiB."""
+    ecc_on: bool | None = None
     ecc_uncorrected: Count | None = None
+    firmware: Text | None = None
+    """Version of its VBIOS."""
     nvlinks: Count | None = None
 
 

@@ -239,7 +239,7 @@ def _gpus(reader: _Reader) -> list[dict[str, Any]] | None:
             continue
         name = text(one, "Id") or path
         link = part(one, "PCIeInterface")
-        for field in ("busy", "above_4g"):
+        for field in ("busy", "above_4g", "ecc_uncorrected"):
             reader.unknown[f"gpus.{name}.{field}"] = UNTOLD
         gpus.append(
             {
@@ -249,6 +249,7 @@ def _gpus(reader: _Reader) -> list[dict[str, Any]] | None:
                 "max_link_width": whole(link, "MaxLanes"),
                 "link_gts": RATES.get(text(link, "PCIeType") or ""),
                 "max_link_gts": RATES.get(text(link, "MaxPCIeType") or ""),
+                "firmware": text(one, "FirmwareVersion"),
             }
         )
     return gpus[:MOST_PARTS]
@@ -316,6 +317,7 @@ def _disk(reader: _Reader, path: str, one: Mapping[str, Any]) -> dict[str, Any]:
         reader.unknown[f"disks.{name}.healthy"] = "the BMC tells no health"
     if left is None:
         reader.unknown[f"disks.{name}.wear_percent"] = "the BMC tells no media life"
+    reader.unknown[f"disks.{name}.media_errors"] = UNTOLD
     media, protocol = text(one, "MediaType"), text(one, "Protocol")
     return {
         "name": name,

@@ -10,6 +10,7 @@ from appliance.model.checks.hardware.findings import Finding, failed, judged, no
 from appliance.model.checks.hardware.found import Gpu, Machine, Nic
 
 _RESEAT = "power off, reseat the card and its riser, and look at the slot's setting in the BIOS"
+_DRIVER = "install the driver: appliance install --until gpu; then qualify it again, by the probe"
 _LOAD = "an idle GPU may slow its link: put load on it, then inspect it again"
 
 
@@ -40,10 +41,20 @@ def _gpu(wanted: Expectation, machine: Machine, gpu: Gpu) -> Iterator[Finding]:
         found = "above 4 GiB" if gpu.above_4g else "below 4 GiB"
         action = "switch Above 4G Decoding on in the BIOS"
         yield judged(f"{fact}:above-4g", "a window above 4 GiB", found, action, good=gpu.above_4g)
+    yield _ecc(machine, gpu)
+
+
+def _ecc(machine: Machine, gpu: Gpu) -> Finding:
+    """Memory errors; only NVIDIA's driver tells them."""
+    fact, path = f"gpu:{gpu.address}:ecc", f"gpus.{gpu.address}.ecc_uncorrected"
     if gpu.ecc_uncorrected is not None:
         found = f"{gpu.ecc_uncorrected} uncorrected errors"
         action = "reset the GPU; replace it if the errors come again"
-        yield judged(f"{fact}:ecc", "no errors", found, action, good=gpu.ecc_uncorrected == 0)
+        return judged(fact, "no errors", found, action, good=gpu.ecc_uncorrected == 0)
+    if gpu.ecc_on is False:
+        action = "to count errors: nvidia-smi -e 1 on the node, then start it again"
+        return noted(fact, "ECC is off, so no error is counted", action)
+    return unknown(fact, "no errors", machine.why(path), _DRIVER)
 
 
 def _width(gpu: Gpu, machine: Machine, by_card: int | None) -> Finding:

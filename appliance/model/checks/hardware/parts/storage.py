@@ -63,9 +63,13 @@ def _disk(machine: Machine, disk: Disk) -> Iterator[Finding]:
     else:
         found = "healthy" if disk.healthy else "the disk reports that it fails"
         yield judged(f"{fact}:health", "healthy", found, replace, good=disk.healthy)
-    if disk.media_errors:
+    if disk.media_errors is None:
+        why = machine.why(f"{path}.media_errors")
+        yield unknown(f"{fact}:errors", "no media errors", why, _READ)
+    else:
         found = f"{disk.media_errors} media errors"
-        yield failed(f"{fact}:errors", "no media errors", found, replace)
+        good = disk.media_errors == 0
+        yield judged(f"{fact}:errors", "no media errors", found, replace, good=good)
     expected = f"less than {WORN_PERCENT} % of its life used"
     if disk.rotational:
         return
