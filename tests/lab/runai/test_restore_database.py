@@ -102,6 +102,20 @@ def is_as_saved(lab: LabSite) -> None:
     assert AFTER not in projects(lab)
 
 
+def test_the_backup_is_proved_and_its_databases_by_digests(
+    saved: Saved, commands: Commands
+) -> None:
+    site = ("--site", str(saved.lab.directory), "-o", "json")
+    words = ("cluster", "backup", "verify", str(saved.file), "--identity", str(saved.key), *site)
+    told = json.loads(commands.succeed(*words, timeout=SECONDS).stdout)
+    assert told["known"], "only a file that the journal knows is restored"
+    assert any(line.startswith("etcd: restored on ") for line in told["restored"])
+    databases = [line for line in told["restored"] if line.startswith("runai/databases/")]
+    assert any(line.startswith("runai/databases/backend.sql: ") for line in databases)
+    assert all(line.endswith(", compared by counts and digests") for line in databases), databases
+    is_as_saved(saved.lab)
+
+
 def test_what_would_be_lost_is_told_and_nothing_changes(saved: Saved, commands: Commands) -> None:
     make_project(saved.lab, AFTER)
     page = f"appliance cluster restore {FILE} --identity rack7.key --only database --dry-run"
