@@ -34,6 +34,7 @@ from tests.unit.certificates.rack import ends
 from tests.unit.gpu.upgrade_rack import DRIVER, GpuRack
 from tests.unit.hardware.burning import Burning
 from tests.unit.imaging import bench as seeds
+from tests.unit.imaging.fake_hardware import STANDIN
 from tests.unit.imaging.fake_rack import ThreadClock
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.patch import bench as patches
@@ -332,7 +333,13 @@ def can_be_imaged(rack: Rack) -> None:
     settings = site.settings.model_copy(update={"imaging": seeds.plain()})
     imaging = NodeImaging(disk_serial="S4EWNX0R501234")
     nodes = tuple(
-        replace(node, imaging=imaging, mac="00:00:5e:00:53:22", bmc_address=node.address.ip)
+        replace(
+            node,
+            imaging=imaging,
+            mac="00:00:5e:00:53:22",
+            bmc_address=node.address.ip,
+            hardware=STANDIN,
+        )
         if node.name == "w2"
         else node
         for node in site.nodes

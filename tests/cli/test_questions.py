@@ -52,6 +52,7 @@ from tests.fakes import FakeBundle
 from tests.unit.access.test_runai_cli import ADA
 from tests.unit.backup.fake_sources import FakeSources, has_a_place
 from tests.unit.bmc.fake_bios import MODELS
+from tests.unit.imaging.fake_hardware import Hardware
 from tests.unit.runai.upgrade_rack import UpgradeRack
 from tests.unit.upgrade import rack as upgrades
 
@@ -137,6 +138,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr("appliance.cli.wired.care.care_ports", lambda _: care_of(found))
     monkeypatch.setattr(reader, "bios_driver_of", lambda _: found.driver)
     monkeypatch.setattr(reader, "accounts_of", lambda _: found.accounts)
+    monkeypatch.setattr(reader, "qualifying_of", lambda *_: Hardware().qualifying())
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)
     monkeypatch.setattr(jumpboxes, "researchers", lambda *_: (ADA,))
     monkeypatch.setattr(playbooks, "AnsiblePlaybooks", lambda *_: found)

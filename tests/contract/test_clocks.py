@@ -29,7 +29,7 @@ RECORDS = {
     "appliance/workflows/node/maintain.py": "the window that was announced",
     "appliance/workflows/node/maintenance/taking_out.py": "the window that is announced",
     "appliance/adapters/hardware/machines.py": "by how much a node's clock is off",
-    "appliance/cli/commands/hardware/qualify.py": "when a machine was qualified",
+    "appliance/workflows/hardware/qualifying.py": "when a machine was qualified",
     "appliance/probe/inspection/report.py": "what a node's clock says",
     "appliance/probe/burn_in/run.py": "when a burn-in began and ended, and each sample",
     "appliance/workflows/hardware/burn_in.py": "when a burn-in was collected",

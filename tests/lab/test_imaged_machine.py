@@ -37,6 +37,7 @@ def test_an_empty_machine_is_installed_through_its_bmc(server: Rack) -> None:
     print(f"virtual media: empty disk to first login in {took:.0f} s")  # noqa: T201 - a figure
     assert done.returncode == 0, done.stderr + server.console[-3000:]
     assert "installed and met" in done.stdout
+    assert "hardware: note" in done.stdout
     assert LOGIN["password"] not in done.stdout + done.stderr
     assert server.shell("hostname").strip() == NAME
     assert "app-" in server.shell("lsblk -n -o LABEL /dev/vda2")

@@ -72,6 +72,7 @@ def with_imaging(
         serving=HttpServing(serve.address, serve.port, medium, installer_programs(), pxe),
         contact=HostKeyContact(connected.site),
         notes=NoteFiles(state),
+        documents=connected.documents(),
     )
 
 

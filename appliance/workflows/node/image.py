@@ -1,4 +1,4 @@
-"""Install bare servers, many at a time: look, decide, serve, and follow each to its first login.
+"""Install bare servers, many at a time: look, decide, serve, follow each to its login, qualify.
 
 A server that fails is named and holds nobody up. The same command goes on: what is done is seen by
 looking, what is half done by a note and by the server's own disk. What must not be here: what may
@@ -11,10 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import NodeUnreachable, StepNotVerified
+from appliance.errors import NodeUnreachable, NotHealthy, StepNotVerified
 from appliance.model.node.imaging.batch import name_of
 from appliance.workflows.node.imaging.batch import Batch
 from appliance.workflows.node.imaging.looking import images_of, look
+from appliance.workflows.node.imaging.qualifying import (
+    close_notes,
+    not_qualified,
+    qualify_installed,
+)
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.survey import refuse
 
@@ -30,14 +35,14 @@ def node_image(
     session: Session,
     confirm: Callable[[ImageResult], bool],
 ) -> ImageResult:
-    """Install the servers, and say what came of each.
+    """Install the servers, qualify those that are installed, and say what came of each.
+
+    Whether all went well is asked of the result: :func:`require_done`.
 
     Raises:
         ConfigError: the site's files lack something; nothing was changed.
         PreflightFailed: a server may not be wiped; nothing was changed.
-        NodeUnreachable: no BMC of them answers; nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
-        StepNotVerified: some servers are not installed; names each, with the reason.
         Interrupted: the operator asked for it.
     """
     images = images_of(request.site, request.nodes)
@@ -45,13 +50,9 @@ def node_image(
     if request.dry_run:
         return found
     refuse(found.refusals)
-    for name, course in found.courses.items():
-        if course.kind == "done":
-            # What a run left of it is over, and tells nothing of its disk from now on.
-            session.notes.drop(name)
+    close_notes(session, found)
     if not found.waiting:
-        _require_reached(found)
-        return found
+        return qualify_installed(request, session, found)
     require_confirmed(confirm(found))
     with session.lock:
         session.lock.require()
@@ -63,9 +64,33 @@ def node_image(
             [refusal.sentence() for refusal in now.refusals],
         )
         done = Batch(request, session, images, now).carry_out()
-    if done.failures:
+    return qualify_installed(request, session, done)
+
+
+def require_done(request: ImageRequest, done: ImageResult) -> None:
+    """Every server is installed and qualified.
+
+    Raises:
+        StepNotVerified: some are not installed; names each, with the reason.
+        NodeUnreachable: nothing was installed, because no BMC of these answers.
+        NotHealthy: all are installed, and some are not qualified.
+    """
+    if done.failures and done.seconds:
         raise _failed(request, done)
-    return done
+    if done.failures:
+        raise NodeUnreachable(
+            f"no BMC answers of {', '.join(done.failures)}",
+            details=list(done.failures.values()),
+            hint="look at their network and power; then run the same command again",
+        )
+    if bad := not_qualified(done):
+        (first, *others), names = bad.values(), " ".join(bad)
+        write = "write `hardware: VENDOR/MODEL` into its host_vars; " if done.unqualified else ""
+        raise NotHealthy(
+            f"installed, and not qualified: {first}",
+            hint=f"do what the table says; {write}then: appliance hardware qualify {names}",
+            details=others,
+        )
 
 
 def _shown(found: ImageResult) -> dict[str, tuple[str, bool, str]]:
@@ -76,28 +101,20 @@ def _shown(found: ImageResult) -> dict[str, tuple[str, bool, str]]:
     }
 
 
-def _require_reached(found: ImageResult) -> None:
-    """Nothing is left to do but on servers whose BMC does not answer.
-
-    Raises:
-        NodeUnreachable: there are some.
-    """
-    if found.failures:
-        raise NodeUnreachable(
-            f"no BMC answers of {', '.join(found.failures)}",
-            details=list(found.failures.values()),
-            hint="look at their network and power; then run the same command again",
-        )
-
-
 def _failed(request: ImageRequest, done: ImageResult) -> StepNotVerified:
     """Who is not installed, and the command that goes on with those alone."""
     names = [name for name in request.nodes if name in done.failures]
-    again = f"run the same command again, for {' '.join(names)} alone"
+    bad, hint = not_qualified(done), "run the same command again"
+    if len(names) < len(request.nodes):
+        others = "installed" if bad else "done"
+        hint = f"the others are {others}; {hint}, for {' '.join(names)} alone"
+    if bad:
+        hint += f"; for what is not qualified: appliance hardware qualify {' '.join(bad)}"
     return StepNotVerified(
         f"{len(names)} of {len(request.nodes)} servers are not installed: {', '.join(names)}",
-        details=[done.failures[name] for name in names],
-        hint=f"the others are done; {again}"
-        if len(names) < len(request.nodes)
-        else "run the same command again",
+        details=[
+            *(done.failures[name] for name in names),
+            *(f"not qualified: {why}" for why in bad.values()),
+        ],
+        hint=hint,
     )

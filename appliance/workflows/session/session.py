@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.disk_history import DiskHistory
     from appliance.workflows.cluster.backups.ports import Sources, Store
     from appliance.workflows.cluster.cleaning.ports import Care
+    from appliance.workflows.hardware.qualifying import Qualifying
     from appliance.workflows.node.imaging.ports import FirstContact, Notes, Serving
     from appliance.workflows.node.maintenance.driving import BmcDriver
     from appliance.workflows.session.evidence import Evidence
@@ -112,6 +113,7 @@ class Session:
         serving: serves media and seeds of bare servers.
         contact: the first login to an installed server.
         notes: of servers that are being installed, on this machine.
+        qualifying: reads and judges hardware, and keeps the records.
         rack_record: what this machine knows of a rack that was taken down.
         remains: what machines still have of the product.
         forget_cluster: removes the kubeconfig of a cluster that is gone from this machine.
@@ -161,6 +163,7 @@ class Session:
     serving: Serving = field(default=_missing("serving"), repr=False)
     contact: FirstContact = field(default=_missing("contact"), repr=False)
     notes: Notes = field(default=_missing("notes"), repr=False)
+    qualifying: Qualifying = field(default=_missing("qualifying"), repr=False)
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
     remains: Remaining = field(default=_missing("remains"), repr=False)
     forget_cluster: Callable[[], None] = field(default=_missing("forget_cluster"), repr=False)

@@ -19,12 +19,14 @@ from appliance.model.site.settings import Node, Site
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Fault, Look
-from appliance.workflows.node.image import COMMAND, node_image
+from appliance.workflows.node.image import COMMAND, node_image, require_done
 from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeJournal, FakeObserver
+from tests.unit.hardware.made_up import MODEL
 from tests.unit.imaging import bench
+from tests.unit.imaging.fake_hardware import Documents, Hardware
 
 URL = "http://198.18.7.2:8480/media/batch.iso"
 # What an installer takes, in looks of the one who waits for it.
@@ -64,6 +66,7 @@ class Box:
         fault: what is wrong with it: ``hangs``, ``rejects``, ``lies`` (of its power), ``stops``
             (its installer), ``silent`` (no report), ``other key``, ``flaky`` (fails twice).
         content: of its disk: empty, half, system.
+        installs: how often an installer took the disk.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Box:
     boot: str = ""
     heard: Heard = field(default_factory=Heard)
     looks: int = 0
+    installs: int = 0
     seed: Seed | None = None
     orders: list[str] = field(default_factory=list)
 
@@ -90,7 +94,9 @@ class Box:
         wipe = "- wipe\n" in self.seed.user_data
         if self.content == "system" and not wipe:
             self.heard = Heard(failure="/dev/sda is not empty: ext4")
-        elif self.fault == "stops":
+            return
+        self.installs += self.fault != "silent"
+        if self.fault == "stops":
             self.heard = Heard(last="partitioning", failure="curtin failed", writes=True)
             self.content = "half"
         elif self.fault != "silent":
@@ -196,6 +202,8 @@ class FakeRack:
         self.alive: dict[str, str] = {}
         self.strange: dict[str, int] = {}
         self.confirm: Callable[[ImageResult], bool] = lambda _found: True
+        self.hardware = Hardware()
+        self.through: Callable[[Session], Session] = lambda session: session
         self.inserted: Callable[[], None] = lambda: None
 
     @contextmanager
@@ -264,8 +272,13 @@ class FakeRack:
             serving=Serving(self, via),
             contact=self,
             notes=Notes(self),
+            documents=Documents(self.hardware),
+            qualifying=self.hardware.qualifying(),
         )
-        return node_image(request, session, self.confirm)
+        self.done = node_image(request, self.through(session), self.confirm)
+        if not dry_run:
+            require_done(request, self.done)
+        return self.done
 
 
 class Driver:
@@ -341,6 +354,7 @@ def _site(count: int) -> Site:
             node,
             bmc_address=node.address.ip,
             mac=f"00:00:5e:00:53:{number:02x}",
+            hardware=MODEL,
             imaging=NodeImaging(disk_serial=f"DISK-{node.name}"),
         )
         for number, node in enumerate(found.nodes)

@@ -160,8 +160,9 @@ def test_what_is_done_has_no_note() -> None:
     rack.notes["w1"] = Note("SN-w1", "DISK-w1", True, host_key("w1"))
     rack.image(dry_run=True)
     assert set(rack.notes) == {"w1"}
-    assert rack.image().courses["w1"].kind == "done"
+    assert rack.image().courses["w1"].kind == "qualify"
     assert rack.notes == {}
+    assert rack.image().courses["w1"].kind == "done"
 
 
 def test_a_system_that_was_installed_and_already_boots_is_met_and_not_cut() -> None:
@@ -189,7 +190,7 @@ def test_an_interrupted_server_keeps_no_medium_and_is_recorded() -> None:
 
     def sleep(seconds: float) -> None:
         slept(seconds)
-        if seconds == 0.5 and "w1" in rack.known and "w1" not in rack.notes:
+        if seconds == 0.5 and "w1" in rack.known and rack.notes["w1"].installed:
             raise KeyboardInterrupt
 
     rack.clock.sleep = sleep  # type: ignore[method-assign]
@@ -201,6 +202,7 @@ def test_an_interrupted_server_keeps_no_medium_and_is_recorded() -> None:
         "w2": "failed",
     }
     assert "for w2 alone" in (caught.value.hint or "")
+    assert "appliance hardware qualify w1" in (caught.value.hint or "")
 
 
 def test_no_order_goes_out_after_the_end() -> None:

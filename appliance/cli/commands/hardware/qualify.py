@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance import __version__
-from appliance.cli.commands.hardware.reader import (
-    catalogue_of,
-    reader_of,
-    reading_options,
-    streams_of,
-)
+from appliance.cli.commands.hardware.reader import qualifying_of, reading_options
+from appliance.cli.commands.hardware.verdicts import show_qualifications
 from appliance.cli.options import Place, output_option, site_option
 from appliance.cli.screen.hints import say
-from appliance.cli.screen.render import print_json, print_table, show_warnings
+from appliance.cli.screen.render import print_json, show_warnings
 from appliance.errors import NotHealthy, Refused
 
 if TYPE_CHECKING:
@@ -79,30 +75,25 @@ def qualify(
 
     Without NODE: all nodes. Example: appliance hardware qualify gpu1 gpu2 --report rack7.html
     """
-    from appliance.workflows.hardware import qualify as workflow
-    from appliance.workflows.hardware.records import keep_with_passports
+    from appliance.workflows.hardware.qualify import TRIALS, asked_nodes
 
     connected = app.connect(site)
-    asked = workflow.asked_nodes(connected.site, nodes)
+    asked = asked_nodes(connected.site, nodes)
     if report is not None:
         _require_own(report)
-    trials: tuple[str, ...] = () if no_trials or by == "bmc" else workflow.TRIALS
-    if trials and allow_pods:
-        trials += (workflow.AMONG_PODS,)
-    network = streams_of(connected, among_pods=allow_pods) if trials else None
-    documents = connected.documents()
-    beside = workflow.Beside(trials, network, documents)
-    found = workflow.qualify(asked, catalogue_of(models), reader_of(connected), by, beside)
-    run = connected.run("hardware qualify")
-    who, now = f"{run.operator}@{run.host}", connected.clock.now()
-    kept = workflow.keep(found, documents, who, now, __version__)
-    show_warnings(keep_with_passports(kept, connected.archive))
+    trials = () if no_trials or by == "bmc" else TRIALS
+    qualifying = qualifying_of(connected, connected.run("hardware qualify"), models)
+    done = qualifying.carry_out(asked, by, trials, among_pods=allow_pods)
+    found = done.found
+    show_warnings(done.missed)
     if report is not None:
-        _write(report, connected.site.name, found, who, now)
+        _write(report, connected.site.name, found, qualifying.by, done.at)
     if output == "json":
         _print_json(found)
     else:
-        _show(found, report, every=every)
+        show_qualifications(found, every=every)
+        if report is not None:
+            say(f"report: {report}")
     _require_pass(found)
 
 
@@ -134,57 +125,15 @@ def _print_json(found: Sequence[Qualification]) -> None:
     print_json({"nodes": [plain(one) for one in found]})
 
 
-def _show(found: Sequence[Qualification], report: Path | None, *, every: bool) -> None:
-    from appliance.model.checks.hardware.findings import Verdict
-    from appliance.model.checks.hardware.page import counted
-
-    for one in found:
-        show_warnings(f"{one.node}: {reason}" for reason in one.reading.reasons)
-    lines = [
-        (one.node, fact.verdict.value, fact.fact, fact.expected, fact.found, fact.action)
-        for one in found
-        for fact in one.findings
-        if every or fact.verdict != Verdict.PASS
-    ]
-    if lines:
-        columns = ("node", "verdict", "fact", "expected", "found", "what to do")
-        print_table(columns, lines, spare=("what to do",))
-    print_table(
-        ("node", "model", "serial", "verdict", "facts"),
-        [
-            (one.node, one.model, _serial(one), one.verdict.value, counted(one.findings))
-            for one in found
-        ],
-    )
-    if report is not None:
-        say(f"report: {report}")
-
-
-def _serial(one: Qualification) -> str:
-    machine = one.reading.machine
-    return (machine.identity.serial if machine else None) or "unknown"
-
-
 def _require_pass(found: Sequence[Qualification]) -> None:
     """Raise for the first node that did not pass; a stand-in has nothing to pass."""
-    from appliance.model.checks.hardware.findings import Verdict
-
-    bad = [one for one in found if one.verdict in (Verdict.FAIL, Verdict.UNKNOWN)]
+    bad = [one for one in found if not one.passed]
     if not bad:
         return
     raise NotHealthy(
-        f"{bad[0].node}: {_sentence(bad[0])}",
+        f"{bad[0].node}: {bad[0].sentence()}",
         hint=bad[0].findings[0].action
         if bad[0].findings
         else "test the connection: appliance status",
-        details=[f"{one.node}: {_sentence(one)}" for one in bad[1:]],
+        details=[f"{one.node}: {one.sentence()}" for one in bad[1:]],
     )
-
-
-def _sentence(one: Qualification) -> str:
-    if one.reading.machine is None:
-        return f"nothing was read: {'; '.join(one.reading.reasons)}"
-    first = one.findings[0]
-    more = sum(fact.verdict == first.verdict for fact in one.findings) - 1
-    beside = f" (and {more} more)" if more else ""
-    return f"{first.fact}: found {first.found}, expected {first.expected}{beside}"

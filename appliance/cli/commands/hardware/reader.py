@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Run
     from appliance.workflows.hardware.ports import AccountDriver, BiosDriver, SecretStore
     from appliance.workflows.hardware.qualify import Catalogue
+    from appliance.workflows.hardware.qualifying import Qualifying
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
 
@@ -116,6 +117,23 @@ def streams_of(connected: SiteSession, *, among_pods: bool) -> Streams:
     from appliance.adapters.hardware.streams import Streams
 
     return Streams(connected.site, connected.nodes, among_pods=among_pods)
+
+
+def qualifying_of(connected: SiteSession, run: Run, models: Path | None) -> Qualifying:
+    """What judges the hardware of this site's nodes, and keeps the records."""
+    from appliance import __version__
+    from appliance.workflows.hardware.qualifying import Qualifying
+
+    return Qualifying(
+        catalogue_of(models),
+        reader_of(connected),
+        lambda among_pods: streams_of(connected, among_pods=among_pods),
+        connected.documents(),
+        connected.archive,
+        connected.clock,
+        f"{run.operator}@{run.host}",
+        __version__,
+    )
 
 
 def burn_ins_of(connected: SiteSession) -> BurnIns:

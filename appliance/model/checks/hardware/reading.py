@@ -107,6 +107,20 @@ class Qualification:
             return Verdict.UNKNOWN
         return Verdict.NOTE if self.standin else overall(self.findings)
 
+    @property
+    def passed(self) -> bool:
+        """Whether it passed; a stand-in has nothing to pass."""
+        return self.verdict not in (Verdict.FAIL, Verdict.UNKNOWN)
+
+    def sentence(self) -> str:
+        """The worst of what did not pass, and how many more there are."""
+        if self.reading.machine is None:
+            return f"nothing was read: {'; '.join(self.reading.reasons)}"
+        first = self.findings[0]
+        more = sum(fact.verdict == first.verdict for fact in self.findings) - 1
+        beside = f" (and {more} more)" if more else ""
+        return f"{first.fact}: found {first.found}, expected {first.expected}{beside}"
+
 
 def qualifications(
     readings: Mapping[str, Reading],

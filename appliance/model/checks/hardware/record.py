@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from appliance.model.checks.hardware.findings import Verdict
 from appliance.model.checks.hardware.found import Machine
 from appliance.model.checks.hardware.reading import Qualification
 from appliance.model.checks.hardware.trials.stream import Side, Stream
@@ -27,10 +28,17 @@ class Kept:
     Attributes:
         machine: which one was judged; tells nothing where it did not tell.
         at: ISO 8601, UTC: two of them compare as texts.
+        verdict: of the machine; empty where it tells none.
     """
 
     machine: MachineIdentity
     at: str
+    verdict: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it passed; nothing is expected of a stand-in, so a note is a pass."""
+        return self.verdict in (Verdict.PASS.value, Verdict.NOTE.value)
 
 
 def document_of(node: str) -> str:
@@ -80,9 +88,13 @@ def kept_of(text: str | None, node: str) -> Kept | None:
     names = [one.get("identity") for one in reports if isinstance(one, Mapping)]
     uuids = [one.get("uuid") for one in names if isinstance(one, Mapping)]
     uuid = next((one for one in uuids if isinstance(one, str)), None)
-    serial, at = told.get("serial"), told.get("at")
+    serial, at, verdict = (told.get(name) for name in ("serial", "at", "verdict"))
     machine = identity(serial if isinstance(serial, str) else None, uuid)
-    return Kept(machine, at if isinstance(at, str) else "")
+    return Kept(machine, _text(at), _text(verdict))
+
+
+def _text(told: object) -> str:
+    return told if isinstance(told, str) else ""
 
 
 def _stream(node: str, one: Stream) -> dict[str, Any]:

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.plan import Refusal
 
-Kind = Literal["done", "boot", "install", "refused"]
+Kind = Literal["done", "qualify", "boot", "install", "refused"]
 MOST_NODES: Final = 500
 _MOST_BYTES: Final = 10_000
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a run keeps about a server that it has not finished; gone once it is.
+    """What a run keeps about a server that it has not finished; gone once it is qualified.
 
     Attributes:
         machine: its serial, as its BMC has it.
@@ -36,6 +36,8 @@ class Note:
         writing: its installer reported that it took the disk, so what is on it is ours.
         host_key: of the installed system, once it was reported.
         accepted: when the node had last been accepted as the run began; empty for never.
+        installed: its system was met and read, and its hardware has not passed yet. Such a note
+            tells nothing of the disk any more.
     """
 
     machine: Line
@@ -43,6 +45,11 @@ class Note:
     writing: bool = False
     host_key: Annotated[Line, Field(max_length=200)] = ""
     accepted: Annotated[Line, Field(max_length=100)] = ""
+    installed: bool = False
+
+    def once_installed(self) -> Note:
+        """The note once the system is in use: what was written, and by which key, is over."""
+        return replace(self, writing=False, host_key="", installed=True)
 
     def text(self) -> str:
         """The note as JSON."""
@@ -88,7 +95,8 @@ class Course:
     """What is done to one server.
 
     Attributes:
-        kind: done: it is as asked; boot: its system is installed and was not met yet.
+        kind: done: it is as asked; qualify: likewise, and its hardware has not passed yet; boot:
+            its system is installed and was not met yet.
         why: in one sentence, for the plan and the journal.
         refusals: only with ``refused``.
         wipe: whether the installer may take a disk that is not empty.
@@ -139,7 +147,7 @@ def course_of(evidence: Evidence, image: NodeImage, note: Note | None, rules: Ru
 
 def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules: Rules) -> Course:
     name = evidence.name
-    note = note if note is not None and note.is_of(evidence, image) else None
+    note = note if note and note.is_of(evidence, image) and not note.installed else None
     known = image.machine_serial is not None or note is not None
     unfinished = note is not None and note.writing
     # A run of ours that stopped may have left its medium.

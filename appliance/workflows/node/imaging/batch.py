@@ -111,12 +111,13 @@ class Batch:
             for name in self._found.waiting
             if name not in self._seconds or name in self._failures
         ]
+        again = f"run the same command again, for {' '.join(left_over)} alone: what --wipe names "
+        hints = [f"{again}is erased each time"] if left_over else []
+        if here := [name for name in self._found.waiting if name not in left_over]:
+            hints.append(f"for what is installed: appliance hardware qualify {' '.join(here)}")
         return Interrupted(
             "interrupted: servers that install themselves lose their medium",
-            hint=f"run the same command again, for {' '.join(left_over)} alone: what --wipe names "
-            "is erased each time"
-            if left_over
-            else "all servers are installed",
+            hint="; ".join(hints),
         )
 
     def _seeds(self, served: ServedBatch, tokens: Mapping[str, str]) -> list[Seed]:

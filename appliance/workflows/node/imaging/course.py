@@ -145,7 +145,7 @@ class NodeCourse:
                 raise
         self._meet(host_key)
         self._verify()
-        self._ports.notes.drop(self._node.name)
+        self._keep(installed=True)
 
     def _start(self, bmc: DrivenBmc) -> None:
         """Boot from the medium, or from the network, once."""
@@ -382,9 +382,9 @@ class NodeCourse:
     def _say(self, what: str) -> None:
         self._ports.say(self._node.name, what)
 
-    def _keep(self, *, writing: bool = False, host_key: str = "") -> None:
+    def _keep(self, *, writing: bool = False, host_key: str = "", installed: bool = False) -> None:
         """Keep what another run needs to know, should this one end here."""
         disk = self._target.image.disk_serial
         machine = name_of(self._target.machine)
-        note = Note(machine, disk, writing, host_key, self._target.accepted)
+        note = Note(machine, disk, writing, host_key, self._target.accepted, installed)
         self._ports.notes.keep(self._node.name, note)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, ConfigError
@@ -14,6 +15,7 @@ from appliance.model.node.imaging.wipe import Evidence
 from appliance.model.state.nodes.kubeadm_state import api_hosts
 from appliance.model.state.plan import Refusal
 from appliance.workflows.node.imaging.discs import discs_of
+from appliance.workflows.node.imaging.qualifying import left_to_qualify
 from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
 
 if TYPE_CHECKING:
@@ -80,7 +82,11 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
         elif name in twins:
             courses[name] = _twin(name, twins[name], machine)
         else:
-            courses[name] = course_of(evidence, images[name], session.notes.read(name), rules)
+            course = course_of(evidence, images[name], session.notes.read(name), rules)
+            if course.kind == "done":
+                why = left_to_qualify(request, session, name, machine)
+                course = replace(course, kind="qualify", why=why) if why else course
+            courses[name] = course
     return ImageResult(
         courses,
         {name: one.identity for name, one in told.items()},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from appliance.model.checks.hardware.reading import Qualification
     from appliance.model.node.baseline import Passport
     from appliance.model.node.imaging.batch import Course
     from appliance.model.node.imaging.seed import Programs
@@ -59,6 +60,9 @@ class ImageResult:
         media: node -> what its BMC has as discs, in words.
         answering: nodes at whose address something answers.
         off: nodes whose machine was off, as its BMC reports.
+        qualifications: of the nodes that are installed, as far as their hardware was read now.
+        unqualified: node -> why its hardware was not read, though it is installed.
+        warnings: records of qualifications that are not where they belong, in sentences.
     """
 
     courses: Mapping[str, Course]
@@ -68,11 +72,19 @@ class ImageResult:
     media: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     answering: frozenset[str] = frozenset()
     off: frozenset[str] = frozenset()
+    qualifications: tuple[Qualification, ...] = ()
+    unqualified: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def waiting(self) -> tuple[str, ...]:
         """The nodes to which something is done."""
         return tuple(name for name, one in self.courses.items() if one.kind in ("install", "boot"))
+
+    @property
+    def installed(self) -> tuple[str, ...]:
+        """The nodes that this run installed."""
+        return tuple(name for name in self.seconds if name not in self.failures)
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
