@@ -124,6 +124,7 @@ class Evidence:
         evicted: the nodes that are emptied; None: every member.
         losses: what kubeadm would silently drop.
         accepted: names of losses that were acknowledged.
+        brought: what the kubelet's configuration gets with another container runtime.
         deprecated: of every API server.
         runai: the version of Run:ai; None where the cluster has none.
         window_seconds: the forecast of the window, the worst case.
@@ -145,6 +146,7 @@ class Evidence:
     forecasts: Mapping[str, Forecast] | Silence = NOT_ASKED
     evicted: frozenset[str] | None = None
     losses: tuple[Loss, ...] | Silence = NOT_ASKED
+    brought: Mapping[str, object] = field(default_factory=dict)
     accepted: frozenset[str] = frozenset()
     deprecated: tuple[DeprecatedUse, ...] | Silence = NOT_ASKED
     runai: str | Silence | None = NOT_ASKED

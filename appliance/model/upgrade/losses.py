@@ -53,11 +53,13 @@ class Carrier:
         oidc: flags of the API server that role ``api_oidc`` writes, without dashes.
         newest: part -> its version in the release to which an upgrade leads: an image that is
             newer was put there by hand.
+        brought: of the kubelet's configuration, what an upgrade adds where nothing is.
     """
 
     kubelet: Document = field(default_factory=dict)
     oidc: Mapping[str, str] = field(default_factory=dict)
     newest: Mapping[str, str] = field(default_factory=dict)
+    brought: Document = field(default_factory=dict)
 
 
 def find_losses(found: Documents, carrier: Carrier) -> tuple[Loss, ...] | Silence:
@@ -137,7 +139,10 @@ def _of_kubelets(found: Documents, carrier: Carrier) -> Iterator[Loss]:
         here = flat(document)
         for key in sorted(here.keys() | will.keys()):
             was, after = here.get(key, ABSENT), will.get(key, ABSENT)
-            if was == after or (after is ABSENT and _OF_THE_NODE.get(key) == was):
+            is_of_the_node = after is ABSENT and _OF_THE_NODE.get(key) == was
+            # In kubeadm's ConfigMap already, and not on this node yet.
+            is_to_come = was is ABSENT and key in carrier.brought and after == carrier.brought[key]
+            if was == after or is_of_the_node or is_to_come:
                 continue
             yield Loss(
                 shown(f"kubelet.{key}"),

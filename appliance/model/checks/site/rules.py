@@ -15,6 +15,7 @@ from appliance.model.checks.site.gpu import GPU_CHECKS, GPU_WARNINGS
 from appliance.model.checks.site.network import NETWORK_CHECKS, NETWORK_WARNINGS
 from appliance.model.checks.site.runai import RUNAI_CHECKS, RUNAI_WARNINGS
 from appliance.model.checks.site.storage import STORAGE_CHECKS
+from appliance.model.components.control_plane.log_limits import kubelet_size, whole_number
 from appliance.model.site.files.diagnostics import SiteFault, did_you_mean
 from appliance.model.site.files.draft import Draft, KnownContent
 from appliance.model.site.groups import CLUSTER_GROUPS, CONTROL_PLANE, SERVICES, refused_overlaps
@@ -192,6 +193,20 @@ def role_overrides_fit(draft: Draft, known: KnownContent) -> Iterator[SiteFault]
                 )
 
 
+def log_limits_are_read(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
+    """Docker's limits of logs are the kubelet's on containerd, and must mean something to both."""
+    if draft.value is None:
+        return
+    given = draft.value.role_overrides.get("docker_engine", {})
+    for name, read, example in (
+        ("docker_engine_log_max_size", kubelet_size, "a size such as 50m"),
+        ("docker_engine_log_max_files", whole_number, "a number such as 3"),
+    ):
+        if name in given and read(given[name]) is None:
+            place = ("role_overrides", "docker_engine", name)
+            yield draft.fault(place, f"{given[name]!r} is no limit of logs", f"write {example}")
+
+
 def kubeadm_checks_are_named(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
     """Ignoring every check of kubeadm at once is not offered."""
     if draft.value is None:
@@ -213,6 +228,7 @@ FAULTS: Final[tuple[Rule, ...]] = (
     control_plane_counts,
     every_node_has_variables,
     role_overrides_fit,
+    log_limits_are_read,
     kubeadm_checks_are_named,
     *ACCESS_CHECKS,
     *GPU_CHECKS,

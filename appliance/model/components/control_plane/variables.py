@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.components.control_plane.log_limits import log_limits
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.vault_ref import Vars
 from appliance.model.state.facts.identity import identity_of
@@ -36,7 +37,10 @@ def variables(run: PlannedRun) -> Vars:
         "kubeadm_control_plane_ignore_preflight_errors": list(
             settings.kubernetes.ignore_preflight_errors
         ),
-        "kubeadm_control_plane_kubelet_configuration": dict(settings.kubernetes.kubelet),
+        "kubeadm_control_plane_kubelet_configuration": {
+            **log_limits(desired),
+            **settings.kubernetes.kubelet,
+        },
         "kubeadm_control_plane_kube_proxy_configuration": dict(settings.kubernetes.kube_proxy),
         "kubeadm_control_plane_kubeconfig_path": str(site.state_directory / "kubeconfig"),
         "kubeadm_control_plane_login_user": settings.ssh.user,

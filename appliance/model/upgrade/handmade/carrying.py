@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.components.access.oidc import is_enabled, wanted_flags
+from appliance.model.components.control_plane.log_limits import log_limits
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.losses import Carrier, Document, Documents
 
@@ -32,6 +33,7 @@ def carrier_of(desired: Desired) -> Carrier:
         kubelet=dict(desired.site.settings.kubernetes.kubelet),
         oidc=wanted_flags(desired) if is_enabled(desired.site) else {},
         newest={"etcd": versions.etcd, "coredns": versions.coredns},
+        brought=log_limits(desired),
     )
 
 
@@ -74,12 +76,16 @@ def _lags_a_minor(node: NodeVersions | None, hop: Version) -> bool:
 
 
 def carried_kubelet(found: Documents, losses: Sequence[Loss], carrier: Carrier) -> Document | None:
-    """The kubelet's configuration with what is carried; None where nothing is."""
+    """The kubelet's configuration with what is carried and brought; None where nothing is."""
     names = [one.name for one in losses if one.carried and one.name.startswith(_KUBELET)]
     keys = {name.removeprefix(_KUBELET).partition(".")[0] for name in names}
-    if not keys or not isinstance(found.kubelet_configuration, Mapping):
+    if not isinstance(found.kubelet_configuration, Mapping):
         return None
-    wanted = {key: value for key, value in carrier.kubelet.items() if key in keys}
+    there = found.kubelet_configuration.keys()
+    wanted = {key: value for key, value in carrier.brought.items() if key not in there}
+    wanted |= {key: value for key, value in carrier.kubelet.items() if key in keys}
+    if not wanted:
+        return None
     return _merged(found.kubelet_configuration, wanted)
 
 

@@ -208,7 +208,11 @@ def dropped(evidence: Evidence) -> tuple[Gate, ...]:
     carried = sum(loss.carried for loss in found)
     accepted = len({loss.name for loss in found if not loss.carried})
     well = f"{carried} settings carried by site.yml, {accepted} given up by name"
-    return _DROPPED.all_of(faults, well if found else "nothing was changed by hand")
+    well = well if found else "nothing was changed by hand"
+    if evidence.brought:
+        settings = (f"{key} {value}" for key, value in evidence.brought.items())
+        well += f"; on the new container runtime the kubelet has {', '.join(settings)}"
+    return _DROPPED.all_of(faults, well)
 
 
 def _is_accepted(loss: Loss, evidence: Evidence) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ClusterError
 from appliance.model.bundle.release.runai_versions import dotted, version_of_bundle
+from appliance.model.components.control_plane.log_limits import log_limits
 from appliance.model.node.drain import Forecast
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
@@ -76,6 +77,7 @@ def judge(
     known = Evidence(
         losses=losses,
         accepted=accepted,
+        brought=log_limits(request.desired) if changes else {},
         runtimes_change=changes,
         changing=changing,
         runtime_batches=batches,
@@ -182,7 +184,8 @@ def carry(request: UpgradeRequest, session: Session, seen: Seen, accepted: froze
     kubelet, cluster = carried_kubelet(found, losses, carrier), carried_cluster(found, losses)
     if kubelet is not None or cluster is not None:
         names = dict.fromkeys(loss.label for loss in losses if loss.carried)
-        session.observer.note(f"carried by site.yml: {', '.join(names)}")
+        if names:
+            session.observer.note(f"carried by site.yml: {', '.join(names)}")
         asked.carry(found, kubelet, cluster)
 
 
