@@ -23,7 +23,7 @@ CONTROL_PLANE: Final = "upgrade: control plane"
 KUBELET: Final = "upgrade: kubelet"
 RUNTIME: Final = "upgrade: runtime"
 # Kind of a step -> its name in journal and measurements, where that is another.
-_NAMES: Final = {"control_plane": CONTROL_PLANE, "nodes": KUBELET, "runtime": RUNTIME}
+NAMES: Final = {"control_plane": CONTROL_PLANE, "nodes": KUBELET, "runtime": RUNTIME}
 # Kind of a step that stops the API of the only control-plane node -> the name of the longest time
 # without API in measurements.
 API_AWAY: Final = {
@@ -124,7 +124,7 @@ class Clock:
         return self._one(name, step.nodes[:1], step.release)
 
     def _parts(self, step: UpgradeStep) -> Iterator[Estimate]:
-        name: str = _NAMES.get(step.kind, step.kind)
+        name: str = NAMES.get(step.kind, step.kind)
         if step.kind not in OUT:
             yield self._one(name, step.nodes[:1], step.release)
             return

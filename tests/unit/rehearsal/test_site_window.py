@@ -7,7 +7,7 @@ from dataclasses import replace
 from appliance.model.upgrade.moves.steps import UpgradeStep
 from appliance.model.upgrade.plan import UpgradePlan
 from appliance.model.upgrade.rehearsal.site_window import MOST, Took, site_window, taken
-from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET
+from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
 from tests.unit.rehearsal.test_report import NEW, record
 
 CP = UpgradeStep("control_plane", NEW, ("cp1",), (), "apply")
@@ -26,6 +26,14 @@ def test_the_journal_of_the_site_counts_before_the_measurements_of_the_release()
     found = site_window(PLAN, {"w1": ("w2", "w3")}, took, MEASURED)
     # w2 and w3 have records of their own; w1 is taken as the median of all.
     assert found.median == 60 + 3 * 15 + 100 + 50 + 75
+
+
+def test_every_kind_of_step_that_a_plan_times_is_taken_from_the_journal() -> None:
+    changed = record(step=RUNTIME, nodes=("w1",), took_seconds=300.0)
+    assert taken([changed]) == (Took(RUNTIME, ("w1",), 300.0),)
+    plan = UpgradePlan(steps=(UpgradeStep("runtime", NEW, ("w1",), ()),))
+    found = site_window(plan, {}, taken([changed]), {NEW: {RUNTIME: 40.0, **MEASURED[NEW]}})
+    assert found.median == 300 + 5 + 5
 
 
 def test_only_verified_steps_of_an_upgrade_are_taken_without_who_did_them() -> None:

@@ -17,16 +17,15 @@ from appliance.model.state.journal import Record
 from appliance.model.upgrade.moves.steps import OUT, UpgradeStep
 from appliance.model.upgrade.plan import UpgradePlan
 from appliance.model.upgrade.window import (
-    CONTROL_PLANE,
     EACH,
     IMAGES,
-    KUBELET,
+    NAMES,
     NOTHING,
     Clock,
     Estimate,
 )
 
-STEPS: Final = frozenset({"artifacts", IMAGES, CONTROL_PLANE, KUBELET, *EACH})
+STEPS: Final = frozenset({"artifacts", IMAGES, *NAMES.values(), *EACH})
 # The newest of them: an older time is of another release.
 MOST: Final = 1000
 
