@@ -19,12 +19,35 @@ from tests.standins.simulated_bmcs import LOGIN
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+BY_PXE = ["--via", "pxe", "--interface", TAP, "--dhcp", "listed"]
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     """One server; the tests below are its story, in their order."""
     with rack(tmp_path_factory.mktemp("rack")) as found:
         yield found
+
+
+def is_qualified(server: Rack) -> None:
+    """Nothing but that it is virtual, and what no virtual machine has."""
+    found = server.verdicts()
+    assert found["model"] == found["serial"] == found["cpus"] == found["clock"] == "pass", found
+    assert found["memory:ecc"] == found["memory-test"] == "pass", found
+    assert found["hypervisor"] == "fail", found
+    # No virtual machine has them; how fast its disk writes is this machine's affair.
+    unknown = {"memory:errors", "memory-test:ecc", f"disk:{DISK_SERIAL}:health"}
+    others = {fact for fact, verdict in found.items() if verdict not in ("pass", "note")}
+    assert others - {"etcd-disk"} == {"hypervisor", *unknown}, found
+
+
+def host_step_passes(server: Rack, bundle: Path) -> None:
+    """The first step of an install is verified."""
+    words = ["install", "--site", str(server.site), "--bundle", str(bundle), "--yes"]
+    done = server.appliance(*words, "--until", "host", timeout=1800)
+    assert done.returncode == 0, done.stderr
+    assert "verified: preflight, host" in done.stdout + done.stderr
+    assert server.shell("cat /proc/sys/net/ipv4/ip_forward").strip() == "1"
 
 
 def test_an_empty_machine_is_installed_through_its_bmc(server: Rack) -> None:
@@ -55,22 +78,11 @@ def test_the_same_command_finds_it_done(server: Rack) -> None:
 
 
 def test_qualify_finds_nothing_but_that_it_is_virtual(server: Rack) -> None:
-    found = server.verdicts()
-    assert found["model"] == found["serial"] == found["cpus"] == found["clock"] == "pass", found
-    assert found["memory:ecc"] == found["memory-test"] == "pass", found
-    assert found["hypervisor"] == "fail", found
-    # No virtual machine has them; how fast its disk writes is this machine's affair.
-    unknown = {"memory:errors", "memory-test:ecc", f"disk:{DISK_SERIAL}:health"}
-    others = {fact for fact, verdict in found.items() if verdict not in ("pass", "note")}
-    assert others - {"etcd-disk"} == {"hypervisor", *unknown}, found
+    is_qualified(server)
 
 
 def test_the_host_step_of_an_install_passes_on_it(server: Rack, bundle_directory: Path) -> None:
-    words = ["install", "--site", str(server.site), "--bundle", str(bundle_directory), "--yes"]
-    done = server.appliance(*words, "--until", "host", timeout=1800)
-    assert done.returncode == 0, done.stderr
-    assert "verified: preflight, host" in done.stdout + done.stderr
-    assert server.shell("cat /proc/sys/net/ipv4/ip_forward").strip() == "1"
+    host_step_passes(server, bundle_directory)
 
 
 def test_without_its_host_key_it_is_somebodys(server: Rack) -> None:
@@ -101,10 +113,26 @@ def test_its_serial_lets_it_be_wiped_and_it_is_installed_by_pxe(server: Rack) ->
     require("dnsmasq", "setpriv")
     began = time.monotonic()
     before = (server.site / "known_hosts").read_text()
-    pxe = ["--via", "pxe", "--interface", TAP, "--dhcp", "listed"]
-    done = server.image("--wipe", SERIAL, *pxe)
+    done = server.image("--wipe", SERIAL, *BY_PXE)
     took = time.monotonic() - began
     print(f"PXE: full disk to first login in {took:.0f} s")  # noqa: T201 - a figure
     assert done.returncode == 0, done.stderr + server.console[-3000:]
     assert server.shell("ls /").split().count("kept") == 0
     assert (server.site / "known_hosts").read_text() != before
+
+
+def test_an_empty_machine_is_installed_by_pxe(server: Rack, bundle_directory: Path) -> None:
+    """Its disk is new, and it is off: the whole way once more, with no medium in its BMC."""
+    server.shell("sudo systemd-run --on-active=3 systemctl poweroff")
+    server.wait_until_off()
+    server.empty_its_disk()
+    done = server.image(*BY_PXE)
+    assert done.returncode == 0, done.stderr + server.console[-3000:]
+    assert "installed and met" in done.stdout
+    boots = server.console.count("Linux version")
+    again = server.image(*BY_PXE, "--output", "json")
+    assert again.returncode == 0, again.stderr
+    assert [one["does"] for one in json.loads(again.stdout)["nodes"]] == ["done"]
+    assert server.console.count("Linux version") == boots
+    is_qualified(server)
+    host_step_passes(server, bundle_directory)

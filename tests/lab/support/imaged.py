@@ -125,6 +125,10 @@ class Rack:
         assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout
 
+    def empty_its_disk(self) -> None:
+        """Give it a new disk; it is off."""
+        empty_disk(self.folder)
+
     def wait_until_off(self, seconds: float = 600) -> None:
         """Wait until its BMC reports that it is off."""
         until = time.monotonic() + seconds
@@ -183,10 +187,17 @@ def rack(folder: Path) -> Iterator[Rack]:
     require("qemu-system-x86_64", "qemu-img", "ip", "ssh-keygen", "openssl")
     iso = medium()
     namespace = f"appliance-image-{os.getpid()}"
-    disk = folder / "disk.qcow2"
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk, "6G"], check=True)
+    disk = empty_disk(folder)
     with _network(namespace), _bmc(namespace, folder, disk):
         yield Rack(namespace, folder, _site(folder), iso)
+
+
+def empty_disk(folder: Path) -> Path:
+    """A disk with nothing on it, in place of one that was there."""
+    disk = folder / "disk.qcow2"
+    disk.unlink(missing_ok=True)
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk, "6G"], check=True)
+    return disk
 
 
 @contextmanager
