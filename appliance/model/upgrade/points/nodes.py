@@ -138,7 +138,7 @@ def images(site: Site, evidence: Evidence) -> tuple[Gate, ...]:
     """Every node has the images, or the run loads them before anything else."""
     found = evidence.absent_images
     if evidence.images_are_loaded:
-        return (_IMAGES.go("the run loads them on every node first"),)
+        return (_IMAGES.go("not judged yet: the run loads them on every node before kubeadm"),)
     if isinstance(found, Silence):
         return (_IMAGES.unknown(found, STATUS),)
     faults = []
