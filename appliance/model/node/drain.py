@@ -71,6 +71,7 @@ class Forecast:
         unfit: pods of the pod network or the GPU stack that do not tolerate it: no taint then.
         devices_left: resource of NVIDIA -> how many other nodes offer meanwhile.
         devices_now: with this node.
+        waiting: evicted pods that find no free GPUs on another node as things are, and wait.
     """
 
     node: str
@@ -80,6 +81,7 @@ class Forecast:
     concerns: tuple[Concern, ...]
     devices_left: Mapping[str, int]
     devices_now: Mapping[str, int]
+    waiting: tuple[PodOnNode, ...] = ()
 
     @property
     def gpus_left(self) -> int:
@@ -154,6 +156,27 @@ def stopping(
             outage = concern.severity == "refuses" and not allow_outage
             if not concern.quorum and (outage or concern.severity == "blocks"):
                 yield name, concern
+
+
+def waiting_for_gpus(pods: Iterable[PodOnNode], free: Mapping[str, int]) -> tuple[PodOnNode, ...]:
+    """The pods that find no place by their whole GPUs, the largest placed first.
+
+    A scheduler may do better or worse: who has a claim to a GPU is not asked, nor are CPU and
+    memory.
+
+    Args:
+        pods: that are evicted together.
+        free: node that takes pods -> its free GPUs.
+    """
+    left, waiting = dict(free), list[PodOnNode]()
+    for pod in sorted((pod for pod in pods if pod.gpus), key=lambda pod: -pod.gpus):
+        # The fullest node that still has enough, so that large pods find the emptier ones.
+        fits = [name for name, count in left.items() if count >= pod.gpus]
+        if fits:
+            left[min(fits, key=left.__getitem__)] -= pod.gpus
+        else:
+            waiting.append(pod)
+    return tuple(waiting)
 
 
 def _offered(nodes: Iterable[ClusterNode]) -> dict[str, int]:

@@ -9,14 +9,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.node.drain import Forecast, forecast, stopping
+from appliance.model.node.drain import Forecast, forecast, stopping, waiting_for_gpus
 from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.nodes.maintenance import ANNOTATION, TAINT, maintenance_of
 from appliance.model.state.plan import Refusal
 from appliance.model.state.upgrade import REASON
 
 if TYPE_CHECKING:
+    from appliance.model.node.drain import DrainView
     from appliance.model.state.cluster.cluster import ClusterNode
+    from appliance.model.state.cluster.pods import PodOnNode
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
 
@@ -41,13 +44,41 @@ def foresee(
     views = session.drain.views(names) if names else {}
     found: dict[str, Forecast] = {}
     back: set[str] = set()
+    used = {
+        name: sum(pod.gpus for pod in view.pods if not pod.has_ended)
+        for name, view in views.items()
+    }
     for batch in batches:
         for name in batch:
             view = views[name]
             nodes = [_by_then(node, batch, back) for node in view.nodes]
             found.setdefault(name, forecast(name, view.pods, view.budgets, nodes))
+        waiting = _waiting(batch, views, found, used)
+        for name in batch:
+            own = tuple(pod for pod in waiting if pod.node == name)
+            found[name] = replace(found[name], waiting=own) if own else found[name]
         back |= {name for name in batch if name in out}
     return found
+
+
+def _waiting(
+    batch: Sequence[str],
+    views: Mapping[str, DrainView],
+    found: Mapping[str, Forecast],
+    used: Mapping[str, int],
+) -> tuple[PodOnNode, ...]:
+    """The pods of a batch that find no free GPUs; none where a node's own pods are not known."""
+    pods = [pod for name in batch for pod in found[name].evicted if pod.gpus]
+    if not pods:
+        return ()
+    takers = [
+        node
+        for node in views[batch[0]].nodes
+        if node.name not in batch and node.ready and node.schedulable and node.devices.get(WHOLE)
+    ]
+    if any(node.name not in used for node in takers):
+        return ()
+    return waiting_for_gpus(pods, {n.name: n.devices[WHOLE] - used[n.name] for n in takers})
 
 
 def _by_then(node: ClusterNode, batch: Sequence[str], back: Collection[str]) -> ClusterNode:

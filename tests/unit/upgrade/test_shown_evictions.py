@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
 
 from appliance.cli.commands.cluster.upgrade_view.evictions import (
     concern_lines,
     evicted_lines,
     eviction_as_json,
+    waiting_lines,
 )
 from appliance.cli.commands.cluster.upgrade_view.plan import upgrade_as_json
-from appliance.model.node.drain import Forecast, forecast
+from appliance.model.node.drain import Forecast, forecast, waiting_for_gpus
 from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.cluster.pods import PodOnNode
 from tests.unit.upgrade.rack import Bench, web
@@ -90,3 +94,54 @@ def test_with_three_control_planes_the_api_is_away_for_a_failover_only() -> None
     told = upgrade_as_json(Bench(masters=3).upgrade(dry_run=True))
     away = [s["api_away"] for s in told["steps"] if s["kind"] == "control_plane"]
     assert [one["median_seconds"] for one in away] == [1.8, 1.8, 1.8]
+
+
+def busy(node: str, gpus: int, name: str = "train") -> PodOnNode:
+    owner = ("RunaiJob", name)
+    return PodOnNode("runai-vision", f"{name}-{node}", node, owner=owner, gpus=gpus, user="ada")
+
+
+def with_gpus(bench: Bench, gpus: int) -> Bench:
+    nodes = {
+        name: replace(node, devices={} if node.control_plane else {GPUS: gpus})
+        for name, node in bench.rack.api.nodes.items()
+    }
+    bench.rack.cluster = replace(bench.rack.api, nodes=nodes)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("at_once", "waits"), [(1, []), (2, ["runai-vision/train-w1", "runai-vision/train-w2"])]
+)
+def test_the_pods_of_a_batch_wait_that_find_no_free_gpus(at_once: int, waits: list[str]) -> None:
+    bench = with_gpus(Bench(workers=3), 8)
+    for name in ("w1", "w2"):
+        bench.drain.pods[name] = [busy(name, 5)]
+    bench.drain.pods["w3"] = [busy("w3", 1)]
+    if at_once == 2:
+        bench.drain.pods["w3"] = [busy("w3", 6)]
+    found = bench.upgrade(dry_run=True, max_unavailable=at_once)
+    of_two = [found.forecasts[name] for name in ("w1", "w2")]
+    if at_once == 1:
+        # One of both fits on w3, and its own turn comes alone.
+        assert [one.waiting for one in of_two] == [(), ()]
+        return
+    assert [pod.where for one in of_two for pod in one.waiting] == waits
+    assert [*waiting_lines(of_two[0])] == [
+        "wait for 5 GPUs that no other node has free: runai-vision/train-w1"
+    ]
+    assert found.plan.refusals == ()
+    assert eviction_as_json(of_two[1])["waiting"] == ["runai-vision/train-w2"]
+
+
+def test_large_pods_are_placed_first_and_small_ones_fill_the_rest() -> None:
+    pods = [busy("w1", 1, "small"), busy("w1", 8, "large"), busy("w1", 4, "middle")]
+    assert waiting_for_gpus(pods, {"w2": 8, "w3": 5}) == ()
+    assert [pod.gpus for pod in waiting_for_gpus(pods, {"w2": 7, "w3": 5})] == [8]
+
+
+def test_nobody_waits_where_the_pods_of_a_taker_are_not_known() -> None:
+    bench = with_gpus(Bench(workers=3), 8)
+    bench.drain.pods["w1"] = [busy("w1", 8)]
+    found = bench.upgrade(dry_run=True, without=("w3",))
+    assert found.forecasts["w1"].waiting == ()

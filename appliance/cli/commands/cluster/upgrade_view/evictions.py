@@ -47,11 +47,19 @@ def concern_lines(foreseen: Forecast) -> Iterator[str]:
         yield f"{severity}: {_listed([one.about for one in alike])}: {text}"
 
 
+def waiting_lines(foreseen: Forecast) -> Iterator[str]:
+    """Which of the pods will wait for a GPU."""
+    if foreseen.waiting:
+        gpus = sum(pod.gpus for pod in foreseen.waiting)
+        yield f"wait for {gpus} GPUs that no other node has free: {_named(foreseen.waiting)}"
+
+
 def eviction_as_json(foreseen: Forecast) -> dict[str, Any]:
     """What ``node maintain`` tells as data, and whose the pods are; etcd's quorum comes back."""
     kept = tuple(one for one in foreseen.concerns if not one.quorum)
     return {
         **forecast_as_json(replace(foreseen, concerns=kept)),
+        "waiting": [pod.where for pod in foreseen.waiting],
         "whose": [
             {"project": project, "user": user, "pods": [pod.where for pod in pods]}
             for (project, user), pods in _by_owner(foreseen).items()

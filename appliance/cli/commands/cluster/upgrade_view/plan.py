@@ -9,6 +9,7 @@ from appliance.cli.commands.cluster.upgrade_view.evictions import (
     concern_lines,
     evicted_lines,
     eviction_as_json,
+    waiting_lines,
 )
 from appliance.cli.commands.cluster.upgrade_view.loads import load_lines, loads_as_json
 from appliance.cli.commands.node.forecast_view import device_lines
@@ -85,6 +86,7 @@ def _evictions(foreseen: Forecast | None) -> Iterator[str]:
     yield from evicted_lines(foreseen)
     yield from concern_lines(foreseen)
     yield from device_lines(foreseen)
+    yield from waiting_lines(foreseen)
 
 
 def upgrade_as_json(done: UpgradeResult) -> dict[str, Any]:
