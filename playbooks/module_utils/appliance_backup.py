@@ -38,6 +38,14 @@ BESIDE = {
 TLS = {"/etc/appliance/tls": "appliance", "/etc/appliance/ca.crt": "appliance-ca.crt"}
 # What kubeadm kept of an upgrade may hold a copy of etcd's data.
 LEFT_OUT = ("tmp",)
+# What commands copied to this node: journal and passports, as model/documents/places.py has it.
+ARCHIVE = Path("/var/lib/appliance/archive")
+# Folder of the archive -> the names of its documents that a backup takes, as site_parts.py has it.
+OF_STATE = {
+    "journal": re.compile(r"[0-9A-Za-z-]{1,100}\.json"),
+    "passports": re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,190}\.json"),
+}
+MOST_DOCUMENTS, MOST_STATE_BYTES = 8000, 128 << 20
 _API_SERVER = re.compile(
     r"^\s*image: \S+/kube-apiserver:v([0-9]+\.[0-9]+\.[0-9]+)(?:@\S+)?\s*$", re.MULTILINE
 )
@@ -220,10 +228,41 @@ def of_tls(found, want, _data):
             tree(found, Path(path), "tls/%s/%s" % (want["node"], name), budget)
 
 
+def of_state(found, _want, _data):
+    """What commands copied here of the journal and the passports, the newest records first."""
+    budget = [MOST_DOCUMENTS, MOST_STATE_BYTES]
+    for folder, known in sorted(OF_STATE.items(), reverse=True):
+        top, left_out = ARCHIVE / folder, 0
+        for name in sorted(_names(top), reverse=True):
+            if not known.fullmatch(name):
+                continue
+            try:
+                with _opened(top / name) as stream:
+                    content = stream.read(MOST_FILE_BYTES + 1)
+            except OSError as error:
+                found.lacks("state/%s/%s" % (folder, name), error)
+                continue
+            if len(content) > MOST_FILE_BYTES or budget[0] < 1 or budget[1] < len(content):
+                left_out += 1
+                continue
+            budget[0] -= 1
+            budget[1] -= len(content)
+            found.text("state/%s/%s" % (folder, name), content)
+        if left_out:
+            found.lacks("state/%s" % folder, "%d more or larger than a backup takes" % left_out)
+
+
+def _names(folder):
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return [path.name for path in folder.iterdir()]
+
+
 KINDS = {
     "etcd": of_etcd,
     "control_plane": of_control_plane,
     "tls": of_tls,
+    "state": of_state,
     "runai": appliance_backup_cluster.of_runai,
     "objects": appliance_backup_cluster.of_objects,
     "registry": appliance_backup_cluster.of_registry,

@@ -28,8 +28,12 @@ _BESIDE: Final = re.compile(
     r"([A-Za-z0-9][A-Za-z0-9._-]{0,100}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,150}\.(md|txt|crt|pem|pub)"
 )
 _VALUES: Final = re.compile(r"runai-[A-Za-z0-9._-]{1,150}\.ya?ml")
+STATE_FOLDERS: Final = ("passports", "journal")
 _RECORD: Final = re.compile(r"journal/[0-9A-Za-z-]{1,100}\.json")
 _PASSPORT: Final = re.compile(r"passports/[A-Za-z0-9][A-Za-z0-9.-]{0,252}\.json")
+# Of what nodes have copies of, in one backup.
+MOST_COPIES: Final = 8000
+MOST_COPY_BYTES: Final = 128 << 20
 MOST_FILE_BYTES: Final = 64 << 20
 MOST_BYTES: Final = 512 << 20
 MOST_FILES: Final = 20_000
@@ -50,6 +54,11 @@ class SiteParts:
     left_out: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     too_large: bool = False
+
+
+def is_state_part(name: str) -> bool:
+    """Whether a part is a record of the journal or a passport, by its name."""
+    return name.startswith(f"{STATE}/") and bool(_path_of(name))
 
 
 def site_parts(manifest: Manifest) -> SiteParts:

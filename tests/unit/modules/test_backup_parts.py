@@ -15,6 +15,7 @@ import pytest
 from appliance.adapters.backup.sources import MODULES
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.model.backup.answer import read_answer
+from appliance.model.backup.site_parts import is_state_part
 from appliance.model.documents.strict_json import Unreadable
 from tests.unit.modules.loading import load, load_utils
 
@@ -127,6 +128,49 @@ def test_a_control_plane_says_which_kubernetes_it_runs(
     backup.send(found, out)
     line = out.getvalue().partition(b"\n")[0]
     assert read_answer(line, "cp1", ["control_plane"]).kubernetes == version
+
+
+def test_a_node_gives_its_copies_of_the_journal_and_the_passports(
+    modules: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup, out = modules["appliance_backup"], io.BytesIO()
+    top = tmp_path / "archive"
+    for name in (
+        *("journal/run-1.json", "journal/run-2.json", "passports/w1.json"),
+        *("journal/.XXtmp", "journal/prog.sh", "journal/in/side.json", "members/w1.json"),
+    ):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(name)
+    (top / "journal/link.json").symlink_to("/etc/passwd")
+    monkeypatch.setattr(backup, "ARCHIVE", top)
+    found = backup.gather({"node": "cp1", "kinds": ["state"]}, tmp_path)
+    backup.send(found, out)
+    answer = read_answer(out.getvalue().partition(b"\n")[0], "cp1", ["state"])
+    names = [part.name for part in answer.parts]
+    assert sorted(names) == [
+        "state/journal/run-1.json",
+        "state/journal/run-2.json",
+        "state/passports/w1.json",
+    ]
+    assert all(is_state_part(name) for name in names)
+    assert [one.what for one in answer.missing] == ["state/journal/link.json"]
+    monkeypatch.setattr(backup, "MOST_DOCUMENTS", 2)
+    few = backup.gather({"node": "cp1", "kinds": ["state"]}, tmp_path)
+    assert sorted(one[0] for one in few.parts) == [
+        "state/journal/run-2.json",
+        "state/passports/w1.json",
+    ]
+    assert ("state/journal", "1 more or larger than a backup takes") in few.missing
+
+
+def test_a_node_without_an_archive_gives_nothing(
+    modules: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = modules["appliance_backup"]
+    (tmp_path / "journal").symlink_to("/etc")
+    monkeypatch.setattr(backup, "ARCHIVE", tmp_path)
+    found = backup.gather({"node": "cp1", "kinds": ["state"]}, tmp_path)
+    assert (found.parts, found.missing) == ([], [])
 
 
 def test_what_is_sent_is_read(modules: dict[str, Any], tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_one_node_makes_backups_and_every_one_renews_its_certificates_at_another
     ]
     backup = told["cp1"]["backup"]
     assert backup is not None
-    assert backup["kinds"] == ["etcd", "control_plane", "objects", "tls", "registry"]
+    assert backup["kinds"] == ["etcd", "control_plane", "state", "objects", "tls", "registry"]
     assert set(backup["kinds"]) | {wanted.RUNAI} <= set(KINDS)
     assert [(one["where"], one["what"]) for one in backup["elsewhere"]] == [
         ("this machine", "site"),

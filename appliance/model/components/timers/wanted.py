@@ -20,7 +20,7 @@ NAMES: Final = (BACKUP, CERTIFICATES)
 AGE: Final = "age"
 # Kinds of parts, as backups name them (model/backup/names.py).
 ETCD, CONTROL_PLANE, OBJECTS, RUNAI = "etcd", "control_plane", "objects", "runai"
-TLS, REGISTRY = "tls", "registry"
+TLS, REGISTRY, STATE = "tls", "registry", "state"
 API_PORT: Final = 6443
 READY_SECONDS: Final = 180
 _ALONE: Final = "this backup was made on {node} without a control host"
@@ -79,7 +79,7 @@ def _backup(node: Node, desired: Desired) -> dict[str, Any] | None:
     chosen = carrier(site)
     if wanted is None or wanted.schedule is None or chosen is None or chosen.name != node.name:
         return None
-    kinds = [ETCD, CONTROL_PLANE, OBJECTS]
+    kinds = [ETCD, CONTROL_PLANE, STATE, OBJECTS]
     kinds += [TLS, REGISTRY] if node.name == site.services_node.name else []
     kinds += [RUNAI] if site.settings.runai is not None else []
     recipients = [normal_recipient(one) for one in wanted.recipients]
@@ -110,7 +110,7 @@ def _elsewhere(node: Node, site: Site) -> list[dict[str, str]]:
     why = _ALONE.format(node=node.name)
     found = [
         ("this machine", "site", f"{why}: the site's directory and its vault are there"),
-        ("this machine", "state", f"{why}: journal and passports are there"),
+        ("this machine", STATE, f"{why}: what was not copied to that node is there"),
     ]
     found += [
         (other.name, CONTROL_PLANE, why) for other in site.control_plane if other.name != node.name

@@ -19,9 +19,16 @@ from appliance.model.backup.names import (
     REGISTRY,
     RUNAI,
     SNAPSHOT,
+    STATE,
     TLS,
 )
 from appliance.model.backup.record import THIS_MACHINE
+from appliance.model.backup.site_parts import (
+    MOST_COPIES,
+    MOST_COPY_BYTES,
+    STATE_FOLDERS,
+    is_state_part,
+)
 
 if TYPE_CHECKING:
     from appliance.model.backup.answer import NodeAnswer
@@ -31,6 +38,9 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 _MANY: Final = 16
+# Where something is missing that any control-plane node may have.
+CLUSTER: Final = "cluster"
+_PASSPORTS: Final = f"{STATE}/passports/"
 
 
 @dataclass(frozen=True)
@@ -146,14 +156,49 @@ def _begun(
 
 
 def _put_local(session: Session, writer: Writer) -> None:
+    """What this machine has, and of other laptops' journal and passports what the nodes have."""
+    copies = _copies(session, writer)
     for one in session.backup_sources.local():
+        # The nodes' passport is the newest; a record never changes, and this machine's is its own.
+        if one.name in copies and (one.fault or one.name.startswith(_PASSPORTS)):
+            continue
+        copies.pop(one.name, None)
         if one.fault:
             writer.lacks(THIS_MACHINE, one.name, one.fault)
             continue
+        _put(writer, THIS_MACHINE, one.name, one.content)
+    for name, content in copies.items():
+        _put(writer, CLUSTER, name, content)
+
+
+def _put(writer: Writer, where: str, name: str, content: bytes) -> None:
+    try:
+        writer.put(name, content)
+    except ApplianceError as error:
+        writer.lacks(where, name, error.message)
+
+
+def _copies(session: Session, writer: Writer) -> dict[str, bytes]:
+    """Part -> what the control-plane nodes have copies of, the newest records within limits."""
+    found: dict[str, str] = {}
+    for folder in STATE_FOLDERS:
         try:
-            writer.put(one.name, one.content)
+            found |= session.archive.everything(folder)
         except ApplianceError as error:
-            writer.lacks(THIS_MACHINE, one.name, error.message)
+            writer.lacks(CLUSTER, f"{STATE}/{folder}", error.message)
+    names = [name for name in found if is_state_part(f"{STATE}/{name}")]
+    taken: dict[str, bytes] = {}
+    size = left_out = 0
+    for name in sorted(names, reverse=True):
+        content = found[name].encode(errors="replace")
+        if len(taken) >= MOST_COPIES or size + len(content) > MOST_COPY_BYTES:
+            left_out += 1
+            continue
+        size += len(content)
+        taken[f"{STATE}/{name}"] = content
+    if left_out:
+        writer.lacks(CLUSTER, STATE, f"{left_out} copies more than a backup takes")
+    return taken
 
 
 def _etcd(
