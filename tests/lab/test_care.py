@@ -15,6 +15,7 @@ import pytest
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.random_kills import killed_at_random
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -33,6 +34,9 @@ READ_ONLY = "/run/systemd/system/docker-registry.service.d/appliance-clean.conf"
 OLD = "pause:planted"
 WRITE = f"{KUBECTL} -n default create configmap planted --from-literal=a=b"
 FORGET = f"{KUBECTL} -n default delete configmap planted --ignore-not-found"
+# Of one command, at random moments; so many have to hit a process that runs.
+KILLS, HITS = 8, 2
+LONGEST_SECONDS = 30.0
 
 
 def cleanup(lab: LabSite, *words: str) -> dict[str, Any]:
@@ -71,7 +75,10 @@ def plant(lab: LabSite) -> str:
     # Old enough to belong to no push.
     lab.shell("cp1", "find /var/lib/docker-registry -exec touch -d '1 hour ago' {} +")
     lines = []
-    for release, images in (("planted-1", {OLD: digest}), ("planted-2", {pause: held[pause]})):
+    for release, images in (
+        ("planted-1", {OLD: digest}),
+        (f"planted-2-{digest[-8:]}", {pause: held[pause]}),
+    ):
         text = json.dumps({"release": release, "images": images, "files": []})
         name_of = hashlib.sha256(text.encode()).hexdigest()
         lab.shell(
@@ -94,17 +101,88 @@ def succeeds(lab: LabSite, command: str) -> bool:
     return lab.shell("cp1", f"{command} >/dev/null 2>&1 && echo yes || echo no").strip() == "yes"
 
 
-def test_the_alarm_of_etcd_is_healed(installed_lab: LabSite) -> None:
-    lab = installed_lab
+def raise_alarm(lab: LabSite) -> None:
+    """Put the alarm NOSPACE in force: etcd takes no write until it is healed."""
     status = json.loads(lab.shell("cp1", f"{ETCD}/v3/maintenance/status -d '{{}}'"))
     alarm = {"action": "ACTIVATE", "memberID": status["header"]["member_id"], "alarm": "NOSPACE"}
     lab.shell("cp1", f"{ETCD}/v3/maintenance/alarm -d '{json.dumps(alarm)}'")
     assert not succeeds(lab, WRITE), "the alarm is in force"
+
+
+def ended(lab: LabSite, *areas: str) -> None:
+    """Type the same command until nothing is left; each time it succeeds."""
+    until = time.monotonic() + 120
+    while not cleanup(lab, "--yes", *areas)["done"] and going(lab, *areas):
+        assert time.monotonic() < until
+    assert going(lab, *areas) == []
+
+
+def test_the_alarm_of_etcd_is_healed(installed_lab: LabSite) -> None:
+    lab = installed_lab
+    raise_alarm(lab)
     assert going(lab, "--only", "etcd") == ["free pages of etcd's database"]
     assert list(cleanup(lab, "--only", "etcd", "--yes")["freed"]) == ["etcd"]
     assert succeeds(lab, WRITE)
     lab.shell("cp1", FORGET)
     assert "cleanup: etcd" in succeed("history", "--site", str(lab.directory)).stdout
+
+
+def test_the_care_of_etcd_is_killed_at_random_moments_and_the_same_command_ends_it(
+    installed_lab: LabSite,
+) -> None:
+    """Each run has an alarm to heal, and the pages of deleted objects to give back."""
+    lab = installed_lab
+    filler = "yes x | head -c 200000 >/tmp/planted-large"
+    large = f"{KUBECTL} -n default create configmap large --from-file=/tmp/planted-large"
+    gone = f"{KUBECTL} -n default delete configmap large --ignore-not-found"
+
+    def work() -> None:
+        # A run that was killed may have left the alarm, and then nothing can be written.
+        if succeeds(lab, f"{FORGET} && {filler} && {large} && {gone}"):
+            raise_alarm(lab)
+
+    words = ("cluster", "cleanup", "--yes", "--only", "etcd", "--site", str(lab.directory))
+    found = killed_at_random(
+        words, most=KILLS, longest=LONGEST_SECONDS, before_each=work, goes_on=False
+    )
+    print(f"care of etcd: {found.told()}")  # noqa: T201 - for the log
+    assert len(found.at) >= HITS, found.told()
+    ended(lab, "--only", "etcd")
+    assert succeeds(lab, f"{FORGET}; {WRITE}"), "the alarm is healed"
+    lab.shell("cp1", f"{FORGET}; rm -f /tmp/planted-large")
+    assert appliance("health", "--site", str(lab.directory), "--stage", "cluster").returncode == 0
+
+
+def test_killed_at_random_moments_of_a_cleanup_the_same_command_ends_it(
+    installed_lab: LabSite,
+) -> None:
+    lab = installed_lab
+    held = json.loads(lab.shell("cp1", "cat /var/lib/appliance/bundle/manifest.json"))["images"]
+    areas = ("--only", "registry", "--only", "mirror", "--only", "images")
+    words = ("cluster", "cleanup", "--yes", *areas, "--site", str(lab.directory))
+    bundles: list[str] = []
+
+    def work() -> None:
+        # While a run that was killed left something, the registry may be read-only.
+        if not going(lab, *areas) and not succeeds(lab, f"test -e {READ_ONLY}"):
+            bundles.append(plant(lab))
+
+    found = killed_at_random(
+        words,
+        most=KILLS,
+        longest=LONGEST_SECONDS,
+        before_each=work,
+        goes_on=False,
+    )
+    print(f"clean-up: {found.told()}")  # noqa: T201 - for the log
+    assert len(found.at) >= HITS, found.told()
+    ended(lab, *areas)
+    assert not serves(lab, OLD)
+    for bundle in set(bundles):
+        assert not succeeds(lab, f"test -e {STORE}/{bundle}/manifest.json")
+    assert not succeeds(lab, f"test -e {READ_ONLY}")
+    assert [image for image in held if not serves(lab, image)] == []
+    assert appliance("health", "--site", str(lab.directory), "--stage", "cluster").returncode == 0
 
 
 def test_what_only_an_earlier_bundle_lists_goes_although_it_was_killed(
@@ -122,10 +200,7 @@ def test_what_only_an_earlier_bundle_lists_goes_although_it_was_killed(
         process.send_signal(signal.SIGKILL)
         process.wait(10)
     assert not serves(lab, OLD)
-    until = time.monotonic() + 120
-    while not cleanup(lab, "--yes", *areas)["done"] and going(lab, *areas):
-        assert time.monotonic() < until
-    assert going(lab, *areas) == []
+    ended(lab, *areas)
     assert not succeeds(lab, f"test -e {STORE}/{bundle}/manifest.json")
     assert not succeeds(lab, f"test -e {READ_ONLY}")
     held = json.loads(lab.shell("cp1", "cat /var/lib/appliance/bundle/manifest.json"))["images"]

@@ -135,6 +135,7 @@ ROWS = (
         "tests/lab/test_timers.py",
         "tests/lab/test_support.py",
         "tests/lab/test_care.py",
+        covers=("tests/lab/support/random_kills.py",),
         package=WITH_RUNBOOKS,
     ),
     Row(
@@ -165,6 +166,7 @@ ROWS = (
         "reset",
         "a lab is taken apart, killed, equals what it was before its install, and is installed",
         "tests/lab/test_reset.py",
+        covers=("tests/lab/support/random_kills.py",),
     ),
     _lab(
         "connections",
