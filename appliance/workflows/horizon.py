@@ -41,5 +41,6 @@ def read_horizon(site: Site, release: Release, session: Session) -> HorizonResul
     served = session.evidence.served_ends(site.control_plane)
     known = session.control_host.knows(site, opens_vault=False)
     now = session.clock.now()
-    seen = Seen(look, known.certificate, tokens, unread, now, served)
+    brought = session.evidence.brought(site)
+    seen = Seen(look, known.certificate, tokens, unread, now, served, brought)
     return HorizonResult(horizon(site, release, seen), look.faults, now)

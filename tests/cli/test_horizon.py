@@ -17,6 +17,7 @@ from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.model.site.settings import Node
 from appliance.model.state.observed import Fault
+from appliance.model.upkeep.horizon.brought import Brought
 from appliance.workflows.session.session import Session
 from tests import samples
 from tests.cli.faked_site import FakedSite
@@ -25,6 +26,7 @@ from tests.unit.certificates import rack as racks
 
 Capture = pytest.CaptureFixture[str]
 SERVED: dict[str, str] = {}
+BROUGHT: tuple[Brought, ...] = ()
 
 
 class Evidence:
@@ -36,6 +38,9 @@ class Evidence:
     def served_ends(self, asked: Sequence[Node]) -> Mapping[str, str]:
         assert [node.name for node in asked][:1] == ["cp1"]
         return SERVED
+
+    def brought(self, _site: object) -> tuple[Brought, ...]:
+        return BROUGHT
 
 
 class Clock(FakeClock):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.support import machine
+from appliance.adapters.support.brought import read_brought
 from appliance.adapters.support.cluster import ask_cluster
 from appliance.adapters.support.join_tokens import read_join_tokens
 from appliance.adapters.support.nodes import Answer, ask_nodes
@@ -14,9 +15,10 @@ from appliance.adapters.support.served import read_served_ends
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.api import KubernetesApi
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.site.settings import Node
+    from appliance.model.site.settings import Node, Site
     from appliance.model.support.items import Found, Unanswered
     from appliance.model.support.requests import Asking
+    from appliance.model.upkeep.horizon.brought import Brought
 
 
 class SiteEvidence:
@@ -42,6 +44,10 @@ class SiteEvidence:
     def served_ends(self, asked: Sequence[Node]) -> Mapping[str, str]:
         """When the certificates end that API servers show to this machine."""
         return read_served_ends(asked)
+
+    def brought(self, site: Site) -> tuple[Brought, ...]:
+        """The certificates that the organisation brings, as this machine reads them."""
+        return tuple(read_brought(site))
 
     def of_cluster(self, since_seconds: int, seconds: float) -> Iterator[Found | Unanswered]:
         """What the Kubernetes API tells."""

@@ -1,4 +1,4 @@
-"""The certificates that API servers show to this machine, by a TLS connection of its own.
+"""The certificates that servers show to this machine, by a TLS connection of its own.
 
 A server has to hold the key of the certificate that it shows, so its date is no mere word of the
 node. Who signed it is not judged here: the only authority that is known came from the nodes too.
@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from appliance.model.backup.names import plain_words
 from appliance.model.components.control_plane.immutable_settings import API_PORT
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
 
 _SECONDS: Final = 3.0
+# For all of a handshake: a server may send one byte now and then.
+_ALL_SECONDS: Final = 10.0
 
 
 def read_served_ends(asked: Sequence[Node], port: int = API_PORT) -> Mapping[str, str]:
@@ -35,6 +40,20 @@ def read_served_ends(asked: Sequence[Node], port: int = API_PORT) -> Mapping[str
 
 
 def _served_end(address: str, port: int) -> str:
+    return shown_end(address, port)[0]
+
+
+def shown_end(address: str, port: int, name: str | None = None) -> tuple[str, str]:
+    """When the certificate ends that a server shows to this machine; nothing of it is verified.
+
+    Args:
+        address: of the server, or its name.
+        port: of it.
+        name: that is asked for, where one address serves several.
+
+    Returns:
+        The moment (ISO 8601), or an empty string; and why it is unknown, or an empty string.
+    """
     from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -43,9 +62,35 @@ def _served_end(address: str, port: int) -> str:
     try:
         with (
             socket.create_connection((address, port), timeout=_SECONDS) as connection,
-            context.wrap_socket(connection) as channel,
+            context.wrap_socket(
+                connection, server_hostname=name, do_handshake_on_connect=False
+            ) as channel,
         ):
+            _shake_hands(channel)
             shown = channel.getpeercert(binary_form=True)
-        return load_der_x509_certificate(shown or b"").not_valid_after_utc.isoformat()
-    except (OSError, ValueError, InvalidVersion):
-        return ""
+        return load_der_x509_certificate(shown or b"").not_valid_after_utc.isoformat(), ""
+    except (ValueError, InvalidVersion):
+        return "", "its certificate cannot be read"
+    except OSError as error:
+        return "", plain_words(error.strerror or str(error), 200)
+
+
+def _shake_hands(channel: ssl.SSLSocket) -> None:
+    """Greet, within a time for all of it.
+
+    Raises:
+        OSError: it is no TLS, or it took too long.
+    """
+
+    def give_up() -> None:
+        with suppress(OSError):
+            # Not of the TLS layer, which is at work in the other thread.
+            socket.socket.shutdown(channel, socket.SHUT_RDWR)
+
+    limit = threading.Timer(_ALL_SECONDS, give_up)
+    limit.daemon = True
+    limit.start()
+    try:
+        channel.do_handshake()
+    finally:
+        limit.cancel()

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
+    from appliance.model.site.settings import Node, Site
     from appliance.model.support.items import Found, Unanswered
     from appliance.model.support.requests import Asking
+    from appliance.model.upkeep.horizon.brought import Brought
 
 
 class Evidence(Protocol):
@@ -32,6 +33,12 @@ class Evidence(Protocol):
         """Node -> when the certificate ends that its API server shows to this machine (ISO 8601).
 
         A node that this machine does not reach is left out: it may be behind a jump host.
+        """
+
+    def brought(self, site: Site) -> tuple[Brought, ...]:
+        """When the certificates end that the organisation brings: its registry's, and its CAs.
+
+        What this machine cannot read says why.
         """
 
     def of_cluster(self, since_seconds: int, seconds: float) -> Iterator[Found | Unanswered]:

@@ -20,6 +20,7 @@ from appliance.model.site.settings import Site
 from appliance.model.state.certificates import DAY, FOLDER
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Look
+from appliance.model.upkeep.horizon.brought import Brought
 
 Kind = Literal["certificate", "authority", "token", "support", "licence"]
 WITHIN_DAYS: Final = 30
@@ -96,6 +97,7 @@ class Seen:
         epoch: by the clock of this machine, UTC epoch seconds; a node's own may be late.
         served: control-plane node -> when the certificate ends that its API server showed to this
             machine (ISO 8601); without those that did not answer.
+        brought: certificates that the organisation brings.
     """
 
     look: Look
@@ -104,6 +106,7 @@ class Seen:
     tokens_unread: str = ""
     epoch: float = 0.0
     served: Mapping[str, str] = field(default_factory=dict)
+    brought: Sequence[Brought] = ()
 
 
 def horizon(site: Site, release: Release, seen: Seen) -> tuple[Ending, ...]:
@@ -113,6 +116,7 @@ def horizon(site: Site, release: Release, seen: Seen) -> tuple[Ending, ...]:
         *_served(seen),
         *_site_ca(seen.look.node_facts),
         *_backend(seen.backend),
+        *_brought(seen.brought),
         *_tokens(seen),
         *_issuer(site),
         *_support(release),
@@ -285,6 +289,14 @@ def _backend(backend: BackendCertificate | None) -> Iterator[Ending]:
         yield Ending(
             kind, "site", f"Run:ai's backend: {link.subject}", ends, "", "appliance runai csr"
         )
+
+
+def _brought(certificates: Iterable[Brought]) -> Iterator[Ending]:
+    """The organisation renews them; then its new CA goes into the site."""
+    for one in certificates:
+        ends = _moment(one.ends)
+        why = "" if ends else one.unknown or "its date cannot be read"
+        yield Ending(one.kind, "site", one.what, ends, why, "appliance docs change-a-site")
 
 
 def _tokens(seen: Seen) -> Iterator[Ending]:
