@@ -103,6 +103,21 @@ def test_the_newest_is_copied_and_verified_as_the_hint_says(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("room", "told"), [(13, "room for 13 more"), (14, "")])
+def test_a_place_that_fills_is_foreseen(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, capsys: Capture, room: int, told: str
+) -> None:
+    """Nothing removes what was fetched, and the page says to fetch every day."""
+    assert typed("fetch", "-o", "json") == 0
+    said = capsys.readouterr()
+    assert "room for" not in said.err
+    (one,) = json.loads(said.out)["backups"]
+    monkeypatch.setattr(FolderPlace, "free_bytes", lambda _self: room * one["size"])
+    assert typed("fetch") == 0
+    said = capsys.readouterr()
+    assert (told in said.err, "room for" in said.err) == (True, bool(told))
+
+
 def test_more_of_one_node_into_another_place_for_programs(
     typed: Typed, tmp_path: Path, capsys: Capture
 ) -> None:

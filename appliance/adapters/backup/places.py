@@ -141,6 +141,14 @@ class FolderPlace:
             raise CommandFailed(f"{self._folder} cannot be read: {error.strerror}") from error
         return found
 
+    def free_bytes(self) -> int:
+        """What the disk of the folder has free, in bytes.
+
+        Raises:
+            OSError: it does not say.
+        """
+        return shutil.disk_usage(self._folder).free
+
     def read(self, name: str, *, most_bytes: int) -> bytes:
         """The content of a file; a link is none."""
         return read_plain(self._folder / name, most_bytes=most_bytes)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
 
 MOST: int = 100
+# A place for fewer is told: a fetch every day fills it within two weeks.
+FORESEEN: int = 14
 
 
 @click.command("fetch")
@@ -82,6 +84,7 @@ def fetch(
         print_json(_document(done, left, place.told))
     else:
         _show(done, place.told)
+    show_warnings(_foreseen(place, done))
     failed = [one.error for one in done if one.error is not None]
     if len(failed) == 1:
         raise failed[0]
@@ -140,6 +143,28 @@ def _show(done: Sequence[Fetched], told: str) -> None:
         print_line(f"place: {told}")
         file = shlex.quote(f"{told}/{whole[-1].of.held.id}.backup")
         say(f"to prove it: appliance cluster backup verify {file} --identity KEY")
+
+
+def _foreseen(place: Any, done: Sequence[Fetched]) -> list[str]:
+    """Say how many more a folder takes: nothing removes what was fetched, and it comes every day.
+
+    A server does not tell how much room it has.
+    """
+    from appliance.adapters.backup.places import FolderPlace
+
+    whole = [one.of.held for one in done if one.error is None and one.of.held.size]
+    if not whole or not isinstance(place, FolderPlace):
+        return []
+    try:
+        more = place.free_bytes() // whole[-1].size
+    except OSError:
+        return []
+    if more >= FORESEEN:
+        return []
+    return [
+        f"{place.told} has room for {more} more backups like {whole[-1].id}, expected {FORESEEN}: "
+        "remove fetched ones that are old by hand, each with the file beside it"
+    ]
 
 
 def _document(done: Sequence[Fetched], left: Sequence[OfNode], told: str) -> dict[str, Any]:
