@@ -34,11 +34,12 @@ class Carried:
 
     def sentence(self) -> str:
         """The node and what it carries."""
-        kinds = [
-            *(["etcd"] if self.etcd else []),
-            *(["the data of volumes"] if self.volumes else []),
-            *([DATABASES] if self.databases else []),
-        ]
+        words = {
+            "etcd": self.etcd,
+            "the data of volumes": self.volumes,
+            DATABASES: self.databases,
+        }
+        kinds = [word for word, is_there in words.items() if is_there]
         first, last = kinds[:-1], kinds[-1]
         told = f"{', '.join(first)} and {last}" if first else last
         return f"{self.node}, which carries {told}"
