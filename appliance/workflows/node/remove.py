@@ -121,7 +121,10 @@ def node_remove(
         )
     run = _Removal(request, session)
     plan, forecast = run.plan(), run.forecast()
-    _ask_for_backup(request, session, plan)
+    # A machine that is not cleaned is lost: nothing on it is at risk. What began goes on.
+    if plan.reset is not None:
+        goes_on = not plan.record or request.dry_run or request.without_backup
+        ask_where_data_is(request.site, session, [plan.node], only_said=goes_on)
     observed_at = session.clock.monotonic()
     if request.dry_run or plan.is_empty:
         return RemoveResult(plan, forecast)
@@ -134,22 +137,6 @@ def node_remove(
             run = now
         run.carry_out(plan)
     return RemoveResult(plan, forecast, done=True, off=run.off)
-
-
-def _ask_for_backup(request: NodeRemoveRequest, session: Session, plan: RemovalPlan) -> None:
-    """Refuse to clean a machine that carries data without a fresh backup; a lost one has no say.
-
-    Raises:
-        PreflightFailed: the site asks for backups, and has no fresh one; nothing was changed.
-    """
-    if plan.reset is None:
-        return
-    ask_where_data_is(
-        request.site,
-        session,
-        [plan.node],
-        only_said=not plan.record or request.dry_run or request.without_backup,
-    )
 
 
 class _Removal:
