@@ -42,7 +42,11 @@ from appliance.model.state.plan import Refusal
 from appliance.workflows.cluster.backups.freshness import ask_where_data_is
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.maintenance.eviction import losses
-from appliance.workflows.node.maintenance.fencing import cut_power, look_at_fence
+from appliance.workflows.node.maintenance.fencing import (
+    cut_power,
+    look_at_fence,
+    require_not_ready,
+)
 from appliance.workflows.session.confirmation import (
     differing,
     is_late,
@@ -272,9 +276,7 @@ class _Removal:
         self._recorder.begin()
         if plan.fence:
             with self._step("fence", plan.fence.sentence().partition(": ")[2]):
-                self.off = cut_power(
-                    self._node, plan.fence, "fence", session, self._require_not_ready
-                )
+                self.off = cut_power(self._node, plan.fence, "fence", session, self._still_lost)
         if plan.drain:
             with self._step("drain", "its pods are evicted"):
                 session.emptying.empty(name)
@@ -292,20 +294,8 @@ class _Removal:
                 session.members.delete(name)
                 self._verify_gone()
 
-    def _require_not_ready(self) -> None:
-        """A node that came back keeps its power, and its name.
-
-        Raises:
-            StepNotVerified: it did, or the cluster cannot tell.
-        """
-        state, name = self._session.cluster.read(self._observed.node_facts), self._node.name
-        member = state.nodes.get(name) if isinstance(state, Cluster) else None
-        if member is None or member.ready:
-            seen = "the node is Ready again" if member else "the cluster does not tell its state"
-            raise StepNotVerified(
-                f"{name}: {seen}, so its power was not cut",
-                hint="see what is wrong: appliance status; then run the same command again",
-            )
+    def _still_lost(self) -> None:
+        require_not_ready(self._node, self._session.cluster.read(self._observed.node_facts))
 
     def _write_down(self, plan: RemovalPlan) -> None:
         """Record the removal and the node's metadata before the first irreversible change."""

@@ -69,10 +69,10 @@ def test_as_many_nodes_as_are_asked_at_once_hold_up_no_bmc() -> None:
     asked = threading.Barrier(len(nodes) + 1, timeout=20)
 
     class WaitingNodes(Nodes):
-        def run_as_root(self, node: Node, script: str, **more: Any) -> Answer:
+        def run_as_root(self, node: Node, _script: str, **_: Any) -> Answer:
             if node.name == "cp1":
                 asked.wait()
-            return super().run_as_root(node, script, **more)
+            return super().run_as_root(node, _script)
 
     class CountedBmcs(Bmcs):
         def inspect(self, node: Node) -> Machine | str:

@@ -14,6 +14,7 @@ from appliance.model.node.answering import NO_ANSWER, AnsweringMachine
 from appliance.model.node.bmc.fence import CUT, Fence
 from appliance.model.node.bmc.power import PowerSeen
 from appliance.model.node.fencing import DEAD
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.workflows.node.maintenance.at_once import STOP_SECONDS, at_once
 from appliance.workflows.node.maintenance.surroundings import known_machines
 from appliance.workflows.node.maintenance.switching import PowerChange, switch
@@ -111,3 +112,22 @@ def _signs(member: ClusterNode | None, machine: AnsweringMachine) -> Iterator[st
         yield f"a machine answers at {machine.address} ({machine.answer})"
     if member is not None and member.kubelet_speaks:
         yield f"its kubelet reports: {member.not_ready_reason}"
+
+
+def require_not_ready(node: Node, state: object) -> None:
+    """A node that came back keeps its power, and its name.
+
+    Args:
+        node: whose power would be cut.
+        state: the cluster as it was read last.
+
+    Raises:
+        StepNotVerified: it did, or the cluster cannot tell.
+    """
+    member = state.nodes.get(node.name) if isinstance(state, Cluster) else None
+    if member is None or member.ready:
+        seen = "the node is Ready again" if member else "the cluster does not tell its state"
+        raise StepNotVerified(
+            f"{node.name}: {seen}, so its power was not cut",
+            hint="see what is wrong: appliance status; then run the same command again",
+        )
