@@ -3,8 +3,9 @@
 ``disk.py SERIAL keep|wipe FILE PLACEHOLDER UNFINISHED FINISHED WHY``: PLACEHOLDER in FILE becomes
 the path of the one disk with SERIAL. Why there is none is written to WHY, for the report.
 
-With ``keep``, a disk is taken only when it is empty, or when a file system labelled UNFINISHED
-shows that an earlier try of ours stopped on it. A disk with a file system labelled FINISHED was
+With ``keep``, a disk is taken only when it is empty, or when a file system with a label of
+UNFINISHED, a list with commas, shows that an earlier try of ours stopped on it, or came to its end
+after nobody heard it. A disk with a file system labelled FINISHED was
 written by this very seed: a machine that boots the installer again does not install itself again.
 """
 
@@ -40,7 +41,7 @@ def refusal(
         return "", "%s is in use: mounted at %s" % (path, mounted[0])
     if finished in [one.get("label") for one in parts]:
         return "", "%s (serial %s) was installed by this very seed" % (path, serial)
-    ours = unfinished in [one.get("label") for one in parts]
+    ours = any(one.get("label") in unfinished.split(",") for one in parts if one.get("label"))
     content = [one for one in parts if one.get("fstype") or one.get("pttype") or one["depth"]]
     if keep and content and not ours:
         kinds = sorted({str(one.get("fstype") or one.get("pttype") or "a part") for one in content})

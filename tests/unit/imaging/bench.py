@@ -11,7 +11,7 @@ import yaml
 
 from appliance.adapters.imaging.programs import installer_programs
 from appliance.model.node.imaging.image import NodeImage, image_of
-from appliance.model.node.imaging.seed import Seed, Server, render
+from appliance.model.node.imaging.seed import OnDisk, Seed, Server, render
 from appliance.model.site.imaging_settings import Imaging, NodeImaging
 from appliance.model.site.settings import Site
 from tests import samples
@@ -59,7 +59,7 @@ def of_model(model: str) -> NodeImage:
 
 def seed(found: NodeImage, server: Server = SERVER, *, wipe: bool = False) -> Seed:
     """The seed of an image."""
-    return render(found, PROGRAMS, server, TOKEN, wipe=wipe)
+    return render(found, PROGRAMS, server, TOKEN, OnDisk(wipe))
 
 
 def plain(**keys: Any) -> Imaging:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,6 +68,7 @@ class Box:
             (its installer), ``silent`` (no report), ``other key``, ``flaky`` (fails twice).
         content: of its disk: empty, half, system.
         installs: how often an installer took the disk.
+        label: of the system on the disk.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Box:
     heard: Heard = field(default_factory=Heard)
     looks: int = 0
     installs: int = 0
+    label: str = "somebody's"
     seed: Seed | None = None
     orders: list[str] = field(default_factory=list)
 
@@ -92,7 +95,8 @@ class Box:
     def _install(self) -> None:
         assert self.seed is not None, f"{self.name}: no seed"
         wipe = "- wipe\n" in self.seed.user_data
-        if self.content == "system" and not wipe:
+        text = self.seed.user_data
+        if self.content == "system" and not wipe and self.label not in text:
             self.heard = Heard(failure="/dev/sda is not empty: ext4")
             return
         self.installs += self.fault != "silent"
@@ -109,8 +113,14 @@ class Box:
             self.heard = replace(self.heard, last=f"step {INSTALLS_IN - self.looks}", writes=True)
             if not self.looks:
                 self.heard = replace(self.heard, host_key=host_key(self.name))
-                self.content, self.power = "system", "Off"
+                self.finish()
         return self.heard
+
+    def finish(self) -> None:
+        """The installer is at its end: its system has the label of its seed."""
+        assert self.seed is not None
+        (self.label,) = set(re.findall(r"e2label .*(app-[0-9a-f]{12})", self.seed.user_data))
+        self.content, self.power = "system", "Off"
 
     @property
     def answers(self) -> bool:
@@ -202,7 +212,7 @@ class FakeRack:
         self.alive: dict[str, str] = {}
         self.strange: dict[str, int] = {}
         self.confirm: Callable[[ImageResult], bool] = lambda _found: True
-        self.hardware = Hardware()
+        self.hardware, self.runs = Hardware(), 0
         self.through: Callable[[Session], Session] = lambda session: session
         self.inserted: Callable[[], None] = lambda: None
 
@@ -250,7 +260,8 @@ class FakeRack:
         **more: Any,
     ) -> ImageResult:
         """Type the command."""
-        tokens = iter(f"{number:032x}" for number in range(100))
+        self.runs += 1
+        tokens = iter(f"{self.runs:06x}{number:06x}{0:020x}" for number in range(100))
         request = ImageRequest(
             self.site,
             tuple(nodes) or self.names,

@@ -63,6 +63,16 @@ def test_a_disk_is_taken_by_its_serial_and_only_empty(
     assert bool(path) == (not why) == (not said)
 
 
+def test_a_system_that_a_killed_run_left_unheard_is_taken_by_its_label() -> None:
+    labels = f"{UNFINISHED},app-0123456789ab,{OLD['children'][0]['label']}"
+    for disks in ([OLD], [HALF]):
+        assert disk.refusal(disks, SERIAL, True, labels, FINISHED) == ("/dev/sda", "")
+    assert disk.refusal([OURS], SERIAL, True, labels, FINISHED)[0] == ""
+    unlabelled = _disk(pttype="gpt", children=[_part(fstype="ext4", label="")])
+    for one in (unlabelled, LVM):
+        assert "is not empty" in disk.refusal([one], SERIAL, True, f"{labels},", FINISHED)[1]
+
+
 def test_the_found_disk_takes_the_place_of_the_one_to_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

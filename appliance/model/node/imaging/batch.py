@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["done", "qualify", "boot", "install", "refused"]
 MOST_NODES: Final = 500
+MOST_LABELS: Final = 16
 _MOST_BYTES: Final = 10_000
+Label = Annotated[str, Field(pattern=r"^app-[0-9a-f]{12}$")]
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Note:
         accepted: when the node had last been accepted as the run began; empty for never.
         installed: its system was met and read, and its hardware has not passed yet. Such a note
             tells nothing of the disk any more.
+        labels: of the systems that installers of ours may finish while nobody hears them; the last
+            is the latest run's.
     """
 
     machine: Line
@@ -46,10 +50,11 @@ class Note:
     host_key: Annotated[Line, Field(max_length=200)] = ""
     accepted: Annotated[Line, Field(max_length=100)] = ""
     installed: bool = False
+    labels: Annotated[tuple[Label, ...], Field(max_length=MOST_LABELS)] = ()
 
     def once_installed(self) -> Note:
         """The note once the system is in use: what was written, and by which key, is over."""
-        return replace(self, writing=False, host_key="", installed=True)
+        return replace(self, writing=False, host_key="", installed=True, labels=())
 
     def text(self) -> str:
         """The note as JSON."""
@@ -102,6 +107,7 @@ class Course:
         wipe: whether the installer may take a disk that is not empty.
         host_key: that is expected; only with ``boot``.
         ours: what is on the disk was written by a run of ours.
+        labels: a system on the disk that has one of them is ours, and was never met.
     """
 
     name: str
@@ -111,6 +117,7 @@ class Course:
     wipe: bool = False
     host_key: str = ""
     ours: bool = False
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -163,8 +170,10 @@ def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules
         return Course(name, "refused", refusals[0].seen, refusals)
     if note is not None and note.writing:
         why = "a run of ours stopped while its disk was written"
-        return Course(name, "install", why, wipe=True, ours=True)
-    return Course(name, "install", "nothing answers at its address, and it is nobody's")
+        return Course(name, "install", why, wipe=True, ours=True, labels=note.labels)
+    labels = note.labels if note is not None else ()
+    why = "nothing answers at its address, and it is nobody's"
+    return Course(name, "install", why, labels=labels)
 
 
 def _is_done(evidence: Evidence, image: NodeImage, rules: Rules) -> bool:

@@ -109,8 +109,28 @@ class Seed:
         }
 
 
+@dataclass(frozen=True)
+class OnDisk:
+    """What an installer may write over.
+
+    Attributes:
+        wipe: whatever is there.
+        labels: of systems that runs of ours finished, and never met.
+    """
+
+    wipe: bool = False
+    labels: tuple[str, ...] = ()
+
+
+EMPTY: Final = OnDisk()
+
+
 def render(
-    image: NodeImage, programs: Programs, server: Server, token: str, *, wipe: bool = False
+    image: NodeImage,
+    programs: Programs,
+    server: Server,
+    token: str,
+    disk: OnDisk = EMPTY,
 ) -> Seed:
     """The seed of one server.
 
@@ -119,7 +139,7 @@ def render(
         programs: what its installer runs.
         server: where its reports go.
         token: 32 hexadecimal digits, by which its reports are known.
-        wipe: write its disk even where it is not empty.
+        disk: what may be on its disk.
 
     Raises:
         ValueError: a value has a form that no installer may read.
@@ -130,7 +150,7 @@ def render(
     during = image.network(server.address if image.apt_mirror is None else None)
     mirror = image.apt_mirror
     autoinstall = Autoinstall(
-        early_commands=(_find_disk(image, programs, token, wipe=wipe),),
+        early_commands=(_find_disk(image, programs, token, disk),),
         network=NestedNetwork(network=during),
         apt=Apt(primary=None if mirror is None else (PrimaryArchive(uri=mirror),)),
         storage=storage(image.storage, image.firmware),
@@ -162,7 +182,7 @@ def render(
 def digest(document: dict[str, Any], token: str = "") -> str:
     """Short digest of a seed, without its token: the same for the same settings."""
     text = json.dumps(document, sort_keys=True)
-    text = text.replace(token, "").replace(_finished(token), "") if token else text
+    text = text.replace(token, "").replace(finished_label(token), "") if token else text
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -215,14 +235,14 @@ def _block(dumper: Any, text: str) -> Any:
 _Readable.add_representer(str, _block)
 
 
-def _finished(token: str) -> str:
-    """The label of a root file system that this very seed finished."""
+def finished_label(token: str) -> str:
+    """The label of a root file system that the seed with this token finished."""
     return LABEL_FINISHED + token[:12]
 
 
-def _find_disk(image: NodeImage, programs: Programs, token: str, *, wipe: bool) -> tuple[str, ...]:
-    mode = "wipe" if wipe else "keep"
-    end = (mode, AUTOINSTALL_FILE, DISK_TO_FIND, LABEL_UNFINISHED, _finished(token), _WHY)
+def _find_disk(image: NodeImage, programs: Programs, token: str, disk: OnDisk) -> tuple[str, ...]:
+    mode, unfinished = "wipe" if disk.wipe else "keep", ",".join((LABEL_UNFINISHED, *disk.labels))
+    end = (mode, AUTOINSTALL_FILE, DISK_TO_FIND, unfinished, finished_label(token), _WHY)
     return ("python3", "-c", programs.disk, image.disk_serial, *end)
 
 
@@ -237,5 +257,5 @@ def _finish(image: NodeImage, token: str) -> tuple[tuple[str, ...], ...]:
             f"echo '{image.user} ALL=(ALL) NOPASSWD:ALL' >{sudo} && chmod 440 {sudo}",
         ),
         ("sh", "-c", f"cat >{_NETPLAN_FILE} <<'END'\n{network}END\nchmod 600 {_NETPLAN_FILE}\n"),
-        ("sh", "-c", f'e2label "$(findmnt -n -o SOURCE /target)" {_finished(token)}'),
+        ("sh", "-c", f'e2label "$(findmnt -n -o SOURCE /target)" {finished_label(token)}'),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, Interrupted, StepNotVerified
 from appliance.model.node.imaging.batch import accepted_at
-from appliance.model.node.imaging.seed import render
+from appliance.model.node.imaging.seed import OnDisk, finished_label, render
 from appliance.model.state.journal import Record
 from appliance.workflows.node.imaging.course import CourseContext, NodeCourse, Target
 from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
@@ -59,6 +59,7 @@ class Batch:
         self._failures = dict(found.failures)
         self._threads: list[threading.Thread] = []
         self._running: set[str] = set()
+        self._labels: dict[str, str] = {}
         self._sequence = 0
 
     def carry_out(self) -> ImageResult:
@@ -69,6 +70,7 @@ class Batch:
             Interrupted: the operator asked for it.
         """
         tokens = {self._request.token(): name for name in self._found.waiting}
+        self._labels = {name: finished_label(token) for token, name in tokens.items()}
         observer = self._session.observer
         observer.step_started(STEP, self._found.waiting)
         error: ApplianceError | None = None
@@ -128,7 +130,7 @@ class Batch:
                 self._request.programs,
                 served.server,
                 token,
-                wipe=self._found.courses[name].wipe,
+                OnDisk(self._found.courses[name].wipe, self._found.courses[name].labels),
             )
             for token, name in tokens.items()
             if self._found.courses[name].kind == "install"
@@ -172,6 +174,7 @@ class Batch:
             self._found.media.get(name, ()),
             name in self._found.answering,
             name in self._found.off,
+            self._labels[name] if self._found.courses[name].kind == "install" else "",
         )
 
         def work() -> None:

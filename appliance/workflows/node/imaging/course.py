@@ -19,7 +19,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.node.imaging.batch import Note, name_of
+from appliance.model.node.imaging.batch import MOST_LABELS, Note, name_of
 from appliance.model.node.imaging.wipe import differences
 from appliance.model.state.facts.identity import likeness
 from appliance.workflows.node.imaging.discs import discs_of
@@ -89,6 +89,7 @@ class Target:
         media: what its BMC had as discs when the course was decided, in words.
         answered: whether something answered at its address then.
         off: whether it was off then.
+        label: that its installer gives the system once it is finished; empty: none is installed.
     """
 
     node: Node
@@ -102,6 +103,7 @@ class Target:
     media: tuple[str, ...] = ()
     answered: bool = False
     off: bool = False
+    label: str = ""
 
 
 class NodeCourse:
@@ -111,6 +113,8 @@ class NodeCourse:
         self._target, self._node, self._ports = target, target.node, ports
         self._end = ports.clock.monotonic() + target.seconds
         self._strange_before = 0
+        # One of a run that was killed stays on the disk until another one is installed over it.
+        self._labels = (*target.course.labels, *filter(None, [target.label]))[-MOST_LABELS:]
 
     def run(self) -> None:
         """From where the server is to its verified first login.
@@ -386,5 +390,6 @@ class NodeCourse:
         """Keep what another run needs to know, should this one end here."""
         disk = self._target.image.disk_serial
         machine = name_of(self._target.machine)
-        note = Note(machine, disk, writing, host_key, self._target.accepted, installed)
+        note = Note(machine, disk, writing, host_key, self._target.accepted, labels=self._labels)
+        note = note.once_installed() if installed else note
         self._ports.notes.keep(self._node.name, note)
