@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from appliance.errors import LabError, Refused
@@ -20,6 +20,7 @@ class LabDownPorts:
         plays: local playbooks.
         confirm: asks before nodes are destroyed.
         note: prints one line for the operator.
+        destroy: removes what was opened of a backup outside the containers; tells what it was.
     """
 
     host: LabHost
@@ -27,6 +28,7 @@ class LabDownPorts:
     plays: LabPlays
     confirm: Callable[[tuple[RunningNode, ...]], bool]
     note: Callable[[str], None]
+    destroy: Callable[[str], Sequence[str]] = lambda _lab: ()
 
 
 def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[RunningNode, ...]:
@@ -44,6 +46,8 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
             hint=f"sudo appliance lab down --name {name}",
         )
     if not ports.host.programs(("podman",)):
+        if not dry_run:
+            _destroy(name, ports)
         return ()
     nodes = ports.containers.nodes(name)
     if dry_run:
@@ -59,8 +63,14 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
             f"lab {name} was not removed completely: found {', '.join(remaining) or 'its network'}",
             hint="podman ps --all; podman network ls; then run the same command again",
         )
+    _destroy(name, ports)
     _tell_sysctls(ports, before)
     return nodes
+
+
+def _destroy(name: str, ports: LabDownPorts) -> None:
+    for line in ports.destroy(name):
+        ports.note(line)
 
 
 def _tell_sysctls(ports: LabDownPorts, before: tuple[SysctlChange, ...]) -> None:

@@ -23,6 +23,7 @@ from appliance.lab.site.site import KUBELET, LabExtras, LabSite, lab_site
 from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 LONGEST_NAME = 20
+_RANGES = ("pod_cidr", "service_cidr")
 
 
 def like_name(site: str) -> str:
@@ -75,8 +76,11 @@ def like_site(
     if extras.runai and "system_nodes" not in groups and "system_nodes" in made.groups:
         groups["system_nodes"] = made.groups["system_nodes"]
     kubernetes: Mapping[str, Any] = made.settings["kubernetes"]
+    ranges = {key: value for key, value in like.carried.items() if key in _RANGES}
     settings = {
         **made.settings,
+        "network": {**made.settings["network"], **ranges},
+        "registry": like.carried.get("registry", made.settings["registry"]),
         "system_nodes_shared": True,
         "kubernetes": {**kubernetes, "kubelet": {**like.kubelet, **KUBELET}},
     }

@@ -50,6 +50,9 @@ class LabContainers(Protocol):
     def subnets(self) -> dict[str, IPv4Network]:
         """The network of each lab that has one."""
 
+    def closed(self) -> frozenset[str]:
+        """The labs whose networks have no way out."""
+
 
 class LabPlays(Protocol):
     """Playbooks that run on this machine."""

@@ -7,7 +7,6 @@ how parts are sent.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import re
 import sys
@@ -45,9 +44,9 @@ def kubectl_here():
     return Kubectl(functools.partial(run, seconds=90), KUBECONFIG, PROGRAM)
 
 
-def tables_of(path):
-    """Return table -> (number of its rows in a dump, digest of these rows in any order)."""
-    rows, sums, table = {}, {}, None
+def rows_of(path):
+    """Return table -> number of its rows in a dump."""
+    found, table = {}, None
     with Path(path).open("rb") as stream:
         for line in stream:
             text = line.rstrip(b"\n")
@@ -55,13 +54,12 @@ def tables_of(path):
                 copied = COPY.match(text)
                 if copied:
                     table = copied.group(1).decode("utf-8", "replace")
-                    rows[table] = sums[table] = 0
+                    found[table] = 0
             elif text == END:
                 table = None
             else:
-                rows[table] += 1
-                sums[table] += int.from_bytes(hashlib.sha256(text).digest(), "big")
-    return {table: (rows[table], "%064x" % (sums[table] % (1 << 256))) for table in rows}
+                found[table] += 1
+    return found
 
 
 def of_runai(found, _want, data):
@@ -73,19 +71,14 @@ def of_runai(found, _want, data):
             return
         _values(found, kubectl)
         _versions(found)
-        databases(found, data, NodeJob("backup-dump", run, python=sys.executable))
+        _databases(found, data)
     except (JobError, KubectlError, UpgradeError) as error:
         found.lacks("runai", error)
 
 
-def databases(found, data, job):
-    """Every database of the server, and what the dump of each has: rows and digests.
-
-    Raises:
-        JobError, UpgradeError: the databases cannot be listed.
-    """
+def _databases(found, data):
     want = {"kubectl": PROGRAM, "kubeconfig": KUBECONFIG, "deadline_seconds": SECONDS}
-    counts, files = {}, []
+    job, counts, files = NodeJob("backup-dump", run, python=sys.executable), {}, []
     for name in dumps.listed(want, job, data):
         path = data / dumps.file_of(name, "database")
         own = None if name == dumps.DATABASE else name
@@ -96,13 +89,7 @@ def databases(found, data, job):
             continue
         part = "runai/databases/" + dumps.file_of(name, "database")[len("database-") :]
         files.append((part, path))
-        # Of the dump itself: it is what the server had at one moment.
-        tables = tables_of(path)
-        counts[name] = {
-            "part": part,
-            "rows": {table: rows for table, (rows, _) in tables.items()},
-            "digests": {table: digest for table, (_, digest) in tables.items()},
-        }
+        counts[name] = {"part": part, "rows": rows_of(path)}
     told = dumps.take_globals(want, job, data / "globals.sql")
     if "error" in told:
         found.lacks("runai/globals.sql", told["error"])

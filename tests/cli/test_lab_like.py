@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.site.files import load_site
+from appliance.cli.commands.lab.like import rehearse_hint
 from appliance.cli.exits import run
 from appliance.lab.machine.podman import Podman
 from appliance.model.upgrade.rehearsal.last_facts import HandmadeSettings, LastCluster, LastFacts
@@ -88,6 +89,15 @@ def test_a_dry_run_shows_nodes_changes_and_differences(
     ]
 
 
+def test_a_bare_lab_of_a_site_is_one_for_a_restore(
+    site: Path, bundle: Path, capsys: Capture
+) -> None:
+    assert typed(site, "--bare", "--bundle", str(bundle), "--dry-run") == 0
+    assert "create nodes: master1, gpu1" in capsys.readouterr().out
+    assert "--new-machines --bundle DIR --site lab" in rehearse_hint(Path("lab"), bare=True)
+    assert "cluster upgrade --to RELEASE" in rehearse_hint(Path("lab"), bare=False)
+
+
 def test_without_the_bundle_of_its_release_it_says_how_to_get_it(
     site: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -124,9 +134,7 @@ def test_facts_that_cannot_be_read_are_named(site: Path, bundle: Path, capsys: C
     assert "gpu1 is not in the lab: no look has kept its facts" in shown.out
 
 
-@pytest.mark.parametrize(
-    "words", [("--workers", "2"), ("--control-planes", "3"), ("--gpus", "1"), ("--bare",)]
-)
+@pytest.mark.parametrize("words", [("--workers", "2"), ("--control-planes", "3"), ("--gpus", "1")])
 def test_what_the_site_decides_is_not_asked_for(
     site: Path, words: tuple[str, ...], capsys: Capture
 ) -> None:

@@ -44,6 +44,10 @@ PLACED: Final = Evidence(
     "tests/unit/bundle/test_bundle_strangers.py::"
     "test_a_strangers_file_is_refused_and_nothing_is_changed",
 )
+OPENED: Final = Evidence(
+    "noted as a lab where a backup was opened; the mark of a lab like a site; by no link",
+    "tests/unit/lab/test_opened.py::test_no_link_leads_the_removal_elsewhere",
+)
 DELTA: Final = Evidence(
     "a document of a build by its kind; another file of its name was refused before",
     "tests/unit/bundle/test_delta.py::test_a_strangers_file_of_the_deltas_name_is_refused",

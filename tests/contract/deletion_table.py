@@ -13,9 +13,9 @@ from typing import Final
 # fmt: off
 from tests.contract.deletion_evidence import (
     BACKUP, BACKUP_COPY, BURN_IN, CACHE, DELTA, EVICTION, FORGOTTEN, HALF, IMAGING, JOINED,
-    LAUNCHER, LEFT_MEDIUM, LISTED, LOCK, NODE_OBJECT, NOTE, OLD_RUN, PINS, PLACED, PROOF, QUORUM,
-    RACK_RECORD, SEED, SITE_COPY, STANDIN, STATE, TEMPORARY, UNFINISHED, VAULT_COPY, WORDS, WRITE,
-    Places,
+    LAUNCHER, LEFT_MEDIUM, LISTED, LOCK, NODE_OBJECT, NOTE, OLD_RUN, OPENED, PINS, PLACED, PROOF,
+    QUORUM, RACK_RECORD, SEED, SITE_COPY, STANDIN, STATE, TEMPORARY, UNFINISHED, VAULT_COPY, WORDS,
+    WRITE, Places,
 )
 # fmt: on
 from tests.contract.deletion_table_nodes import ON_NODES
@@ -206,6 +206,10 @@ PLACES: Final[Places] = {
         "new_bundle: unlink": TEMPORARY,
     },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
+    "appliance/lab/rehearsal/opened.py": {
+        "OpenedLabs.destroy: rmtree": OPENED,
+        "OpenedLabs.destroy: unlink": (OPENED, 2),
+    },
     "appliance/cli/commands/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
         "Export.rmdir: argv rmdir": STANDIN,

@@ -33,6 +33,7 @@ def _words(path: Path) -> set[str]:
 WRITERS = {
     "terminal": "terminal/test_{}.py",
     "rehearsal": "unit/rehearsal/test_{}.py",
+    "restore": "unit/restore/test_{}.py",
     "hardware": "unit/hardware/test_burn_in_judged.py",
 }
 

@@ -31,7 +31,8 @@ BARE_SERVERS = (
 )  # fmt: skip
 NOTHING_IS_LOST = (
     "ask-for-support", "back-up-the-appliance", "back-up-the-control-plane",
-    "keep-the-disks-clean", "recover-the-cluster", "reset-an-appliance", "see-what-ends",
+    "keep-the-disks-clean", "recover-the-cluster", "rehearse-a-restore", "reset-an-appliance",
+    "see-what-ends",
 )  # fmt: skip
 RUNBOOKS = (*UPGRADES, *BARE_SERVERS, *NOTHING_IS_LOST)
 LABS = tree.ROOT / "tests" / "lab"

@@ -230,17 +230,16 @@ ROWS = (
     ),
     Row(
         "databases",
-        "a real PostgreSQL: dumps are compared by digests, restored beside the old ones, swapped",
-        (
-            "tests/integration/test_restore_database.py",
-            "tests/integration/test_verify_database.py",
-        ),
+        "a real PostgreSQL: databases are restored beside the old ones and swapped, killed at will",
+        ("tests/integration/test_restore_database.py",),
         ("playbooks", "roles/runai_upgrade", "roles/runai_cluster", "tests/integration"),
     ),
     _lab(
         "restore-new-machines",
-        "every machine is lost: a backup and its key are a cluster on new ones, killed at will",
+        "every machine is lost: a backup and its key are a cluster on new ones, killed at will; it "
+        "is rehearsed in a lab like the site, which leaves nothing of it",
         "tests/lab/test_restore_new_machines.py",
+        "tests/lab/test_restore_rehearsed.py",
     ),
     _lab(
         "three-control-planes",

@@ -7,13 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.errors import ConfigError, NotHealthy
 from appliance.model.backup.names import ANOTHER_BACKUP, COUNTS, SNAPSHOT, SUFFIX
-from appliance.model.backup.restoring.database_view import MOST_COUNTS_BYTES, SavedDump, read_saved
 from appliance.model.backup.volumes.record import MOST_RECORD_BYTES, is_record, read_record
-from appliance.model.documents.strict_json import Unreadable
+from appliance.model.documents.strict_json import Unreadable, read_json
 
 if TYPE_CHECKING:
     from appliance.adapters.backup.opened import BackupFile
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Run
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
+
+_MOST_COUNTS_BYTES: Final = 16 << 20
 
 
 def settings_of(site: Site) -> Backup:
@@ -128,7 +129,7 @@ class Verified:
 def verify(
     connected: SiteSession, path: str, identity: Path | None, observer: Observer
 ) -> Verified:
-    """Check a backup: without a key size and sha256, with one every part, and restores of it.
+    """Check a backup: without a key size and sha256, with one every part, and a restore of etcd.
 
     Raises:
         NotHealthy: it is not whole, or what was restored is not what was saved.
@@ -198,7 +199,7 @@ class _Trial:
         self._manifest = manifest
         self._name = name
         self._known = known
-        self._dumps: dict[str, SavedDump] = {}
+        self._rows: dict[str, dict[str, int]] = {}
         self._volumes: dict[str, VolumeRecord] = {}
         self._told: list[str] = []
 
@@ -212,8 +213,8 @@ class _Trial:
         if part.name == SNAPSHOT:
             self._etcd(part, content)
         elif part.name == COUNTS:
-            self._dumps = _dumps_of(content)
-        elif part.name in self._dumps:
+            self._rows = _rows_of(content)
+        elif part.name in self._rows:
             self._database(part, content)
         elif is_record(part.name):
             self._volume(part, content)
@@ -222,7 +223,7 @@ class _Trial:
 
     def told(self) -> tuple[str, ...]:
         """What was restored, in sentences."""
-        if self._dumps and not self._known:
+        if self._rows and not self._known:
             left = "databases: not restored, because the journal does not know this file"
             return (*self._told, left)
         return tuple(self._told)
@@ -243,10 +244,9 @@ class _Trial:
             return
         node = self._site.vendor_node
         self._observer.note(f"{node.name}: restoring {part.name} in a scratch database")
-        found = self._sources.try_dump(node, content, part, self._dumps[part.name])
-        if found.fault:
-            raise NotHealthy(f"{part.name}: {found.fault}", hint=ANOTHER_BACKUP)
-        self._told.append(f"{part.name}: {found.sentence()}")
+        rows = self._rows[part.name]
+        tables, count = self._sources.try_dump(node, content, part, rows)
+        self._told.append(f"{part.name}: restored: {tables} tables, {count} rows")
 
     def _volume(self, part: Part, content: IO[bytes]) -> None:
         try:
@@ -263,16 +263,17 @@ class _Trial:
         self._told.append(f"{record.claim}: compared: {record.sentence()}")
 
 
-def _dumps_of(content: IO[bytes]) -> dict[str, SavedDump]:
-    """Part -> what the backup says of the dump in it.
+def _rows_of(content: IO[bytes]) -> dict[str, dict[str, int]]:
+    """Part -> table -> number of its rows.
 
     Raises:
         NotHealthy: it is no such list.
     """
     try:
-        found = read_saved(content.read(MOST_COUNTS_BYTES + 1), None).databases
-        return {one.part: SavedDump(name, one) for name, one in found.items()}
-    except Unreadable as error:
-        raise NotHealthy(
-            f"the list of rows in the backup cannot be read: {error}", hint=ANOTHER_BACKUP
-        ) from error
+        found = read_json(content.read(_MOST_COUNTS_BYTES + 1), most_bytes=_MOST_COUNTS_BYTES)
+        return {
+            str(one["part"]): {str(table): int(rows) for table, rows in one["rows"].items()}
+            for one in found["databases"].values()
+        }
+    except (Unreadable, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise NotHealthy(f"the list of rows in the backup cannot be read: {error}") from error

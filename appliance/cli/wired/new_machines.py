@@ -11,6 +11,7 @@ from appliance.errors import ApplianceError
 if TYPE_CHECKING:
     from appliance.adapters.backup.opened import BackupFile
     from appliance.cli.site_session import SiteSession
+    from appliance.lab.rehearsal.own_objects import OwnObjects
     from appliance.model.backup.not_carried import VolumeData
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Plan
@@ -28,12 +29,14 @@ class NewMachineStages:
         display: sees progress.
         backup: the one that is restored.
         new_run: a new run of the command: each stage has its own records in the journal.
+        rehearses: the site that this one, a lab, is like; empty: it is restored itself.
     """
 
     connect: Callable[[], SiteSession]
     display: Observer
     backup: BackupFile
     new_run: Callable[[], Run]
+    rehearses: str = ""
 
     def begin(self) -> tuple[Run, Session]:
         """A run of its own in the journal, and its ports, which begin to look now."""
@@ -69,13 +72,29 @@ class NewMachineStages:
         from appliance.workflows.cluster.restore import RestoreRequest, cluster_restore
 
         connected = self.connect()
-        request = RestoreRequest(connected.site, self.new_run(), RestoreOptions(claim=claim))
+        request = RestoreRequest(
+            connected.site, self.new_run(), RestoreOptions(claim=claim, rehearses=self.rehearses)
+        )
         session, ports = restore_ports(connected, self.display, request, self.backup)
         if only_resumed:
             planned = replace(request, dry_run=True)
             if not cluster_restore(planned, session, ports, lambda _plan: False).plan.resumes:
                 return None
         return cluster_restore(request, session, ports, lambda _plan: True)
+
+    def keep_own(self) -> None:
+        """Keep what a lab has of its own in its cluster."""
+        self._own_objects().keep()
+
+    def renew_own(self) -> None:
+        """Write what was kept over what the restore brought."""
+        self._own_objects().renew()
+
+    def _own_objects(self) -> OwnObjects:
+        from appliance.lab.rehearsal.own_objects import OwnObjects
+
+        connected = self.connect()
+        return OwnObjects(connected.site, connected.nodes, connected.session(self.display).clock)
 
     def volumes(self) -> Sequence[VolumeData]:
         """Every volume that the restored cluster knows."""

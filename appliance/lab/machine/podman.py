@@ -55,6 +55,15 @@ class Podman:
                 subnets[lab] = IPv4Network(network["subnets"][0]["subnet"])
         return subnets
 
+    def closed(self) -> frozenset[str]:
+        """The labs whose networks have no way out: each one is internal."""
+        found: dict[str, bool] = {}
+        for network in self._json("network", "ls", "--format", "json"):
+            lab = (network.get("labels") or {}).get(LABEL)
+            if lab:
+                found[lab] = found.get(lab, True) and network.get("internal") is True
+        return frozenset(lab for lab, internal in found.items() if internal)
+
     def names(self) -> tuple[str, ...]:
         """The nodes of all labs; none if podman is not installed."""
         return tuple(node.name for node in self.nodes()) if find_program("podman") else ()

@@ -36,8 +36,18 @@ AUTHORITIES: Final = (
     "sa.key",
     "sa.pub",
 )
+# ConfigMaps with addresses of nodes, names of the API, or settings of a kernel: a lab has its own.
+OWN_OBJECTS: Final = (
+    "kube-system/kubeadm-config",
+    "kube-system/kube-proxy",
+    "kube-public/cluster-info",
+)
 MOST_AUTHORITY_BYTES: Final = 64 << 10
 CLAIM, PKI, MADE, KNOWN = "claim", "pki", "made", "known"
+LAB_AGAIN: Final = (
+    "appliance lab down --name LAB, remove the lab's folder, then appliance lab up --like SITE "
+    "--bare"
+)
 # How far all members came: the earliest that one of them lacks.
 Stage = Literal["bare", "claimed", "made", "known"]
 Names = Annotated[tuple[Line, ...], Field(max_length=20)]
@@ -81,6 +91,7 @@ class NewMachinesPlan:
         recovery: the recovery point in words.
         left: what is not brought back by it, and the next command.
         known: the journal of the site has the file.
+        rehearses: the site that this one, a lab, is like; empty: it is restored itself.
         refusals: what must be fixed first.
     """
 
@@ -93,13 +104,16 @@ class NewMachinesPlan:
     recovery: str = ""
     left: tuple[str, ...] = ()
     known: bool = True
+    rehearses: str = ""
     refusals: tuple[Refusal, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """The forecast, in sentences."""
         names = ", ".join(self.members)
         told = [] if self.stage == "bare" else [f"goes on: the machines are {self.stage}"]
-        if not self.known:
+        if self.rehearses:
+            told += rehearsal_lines(self.rehearses)
+        elif not self.known:
             told.append(UNKNOWN)
         told += [
             f"claims the new machines {names} for this backup: {self.key}",
@@ -110,6 +124,17 @@ class NewMachinesPlan:
             f"recovery point: {self.recovery}",
         ]
         return (*told, *(f"not brought back: {one}" for one in self.left))
+
+
+def rehearsal_lines(site: str) -> list[str]:
+    """What is otherwise in a rehearsal, in sentences."""
+    return [
+        f"rehearses the restore of {site} in a lab: nothing is asked of {site}, and the lab's "
+        "network has no way out",
+        "opens the CAs, keys and secrets of the backup in the lab's containers; they go when the "
+        "lab is taken down",
+        f"then writes the lab's own {', '.join(OWN_OBJECTS)}; all else stays as {site} had it",
+    ]
 
 
 def claim_of(backup: str) -> str:
@@ -126,6 +151,7 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
     tool_version: str,
     recovery: str,
     releases: Mapping[str, KnownRelease] | None = None,
+    rehearses: str = "",
 ) -> NewMachinesPlan:
     """Plan a restore onto machines that were never in a cluster.
 
@@ -137,6 +163,7 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
         tool_version: of this tool.
         recovery: the recovery point in words.
         releases: that this tool has.
+        rehearses: the site that this one, a lab, is like; empty: it is restored itself.
     """
     members = site.cluster_members
     stage = _stage([machines.get(node.name) for node in members])
@@ -146,9 +173,9 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
         manifest.about, site.settings.appliance_release, Begun(None, releases or {})
     )
     refusals = [
-        *of_the_file(site, manifest, tool_version),
+        *of_the_file(site, manifest, tool_version, rehearses),
         *([stranger] if stranger else []),
-        *_of_the_site(site, manifest),
+        *(_of_the_lab if rehearses else _of_the_site)(site, manifest),
         *([fault] if fault else []),
         *_of_the_machines(members, machines, manifest, authorities),
     ]
@@ -158,7 +185,9 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
                 manifest.about.id,
                 "machines that were restored from it already",
                 "new ones",
-                "see the cluster: appliance status; if its etcd is lost again, leave out "
+                LAB_AGAIN
+                if rehearses
+                else "see the cluster: appliance status; if its etcd is lost again, leave out "
                 "--new-machines",
             )
         )
@@ -174,6 +203,7 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
         steps=tuple(step.name for step in forecast.steps),
         recovery=recovery,
         left=_left(manifest),
+        rehearses=rehearses,
         refusals=tuple(refusals),
     )
 
@@ -235,6 +265,30 @@ def _of_the_site(site: Site, manifest: Manifest) -> Iterator[Refusal]:
             f"{_pairs(has)}, as the site has them",
             "write names and addresses of the backup into hosts.yml and host_vars, then run again",
         )
+
+
+def _of_the_lab(site: Site, manifest: Manifest) -> Iterator[Refusal]:
+    """The names of the site, and none of its addresses: those are of the real machines."""
+    members = manifest.etcd.members if manifest.etcd else ()
+    had = {one.node for one in members}
+    has = {node.name for node in site.control_plane}
+    if members and had != has:
+        yield _refusal(
+            manifest.about.id,
+            f"control-plane nodes {', '.join(sorted(had))}",
+            f"{', '.join(sorted(has))}, as the lab has them",
+            "use a backup that was made since the site has these nodes; or look at the site, then: "
+            + LAB_AGAIN,
+        )
+    real = {one.address.rpartition(":")[0] for one in members}
+    for node in site.cluster_members:
+        if node.ip in real:
+            yield _refusal(
+                node.name,
+                f"the address {node.ip}, which the site has",
+                "an address of a lab",
+                "restore the site itself from the site's own folder: --site SITE",
+            )
 
 
 def _pairs(nodes: set[tuple[str, str]]) -> str:

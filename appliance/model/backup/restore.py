@@ -47,11 +47,13 @@ class RestoreOptions:
         without: control-plane nodes that are left out, and rejoin later.
         survivor: the node whose own data is the newest that is left; empty: a backup is.
         claim: the word of the claim of new machines; empty: they are the old ones.
+        rehearses: the site that this one, a lab, is like; empty: it is restored itself.
     """
 
     without: tuple[str, ...] = ()
     survivor: str = ""
     claim: str = ""
+    rehearses: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ def plan_restore(  # noqa: PLR0913 - what a plan is made of
     restored = {name: views[name] for name in members if name in views}
     stranger = of_another_release(manifest.about, release, restored, begun, resumes=resumes)
     faults = [
-        *of_the_file(site, manifest, tool_version),
+        *of_the_file(site, manifest, tool_version, options.rehearses),
         *([stranger] if stranger else []),
         *(() if _is_ours(key, options.claim, views) else _living(views)),
         *_of_the_nodes(nodes, views, part.size if part else 0, key),

@@ -37,11 +37,21 @@ def of_another_cluster(
             )
 
 
-def of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[Refusal]:
-    """What of the file itself forbids a restore of this site."""
+def of_the_file(
+    site: Site, manifest: Manifest, tool_version: str, rehearses: str = ""
+) -> Iterator[Refusal]:
+    """What of the file itself forbids a restore of this site.
+
+    Args:
+        site: that is restored.
+        manifest: of the backup.
+        tool_version: of this tool.
+        rehearses: the site that this one, a lab, is like; empty: it is restored itself.
+    """
     about, settings = manifest.about, site.settings
-    if about.site != site.name:
-        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, SEE_BACKUPS)
+    if about.site != (rehearses or site.name):
+        expected = f"{rehearses}, which this lab is like" if rehearses else site.name
+        yield _refusal(about.id, f"a backup of the site {about.site}", expected, SEE_BACKUPS)
     if _numbers(about.tool_version) > _numbers(tool_version):
         yield _refusal(
             about.id,
@@ -50,7 +60,8 @@ def of_the_file(site: Site, manifest: Manifest, tool_version: str) -> Iterator[R
             "take the later tool: appliance self upgrade --bundle DIR",
         )
     endpoint = f"{settings.control_plane_endpoint.name}:{settings.control_plane_endpoint.port}"
-    if manifest.endpoint != endpoint:
+    # A lab has its own: what says otherwise is renewed.
+    if manifest.endpoint != endpoint and not rehearses:
         yield _refusal(about.id, f"the API at {manifest.endpoint}", endpoint, SEE_BACKUPS)
     if manifest.etcd is None or manifest.part(SNAPSHOT) is None:
         yield _refusal(about.id, "no snapshot of etcd", "one that was restored once", SEE_BACKUPS)

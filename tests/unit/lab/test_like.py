@@ -62,6 +62,26 @@ def test_groups_and_kubelet_are_those_of_the_site_but_for_what_a_lab_needs() -> 
     assert made.secrets == {}
 
 
+def test_what_objects_of_a_backup_name_is_as_on_the_site_and_the_api_is_the_labs() -> None:
+    """A kubeconfig with the site's name of the API would open the site, once its CAs are here."""
+    carried = {
+        "pod_cidr": "10.244.0.0/16",
+        "service_cidr": "10.96.0.0/12",
+        "registry": "registry.rack7.example:5000",
+    }
+    lab = like_lab("like-rack7", NETWORK, LIKE)
+    made = like_site(
+        lab, replace(LIKE, carried=carried), operating_system="debian-12",
+        private_key=Path("/s/.appliance/ssh/key"), extras=like_extras(LIKE),
+    )  # fmt: skip
+    network = made.settings["network"]
+    assert (network["pod_cidr"], network["service_cidr"]) == ("10.244.0.0/16", "10.96.0.0/12")
+    assert network["lan_cidrs"] == ["198.18.7.0/24"]
+    assert made.settings["registry"] == "registry.rack7.example:5000"
+    assert made.settings["control_plane_endpoint"]["name"] == "api.like-rack7.test"
+    assert made.settings["artifacts"] == "artifacts.like-rack7.test:9443"
+
+
 def test_each_worker_has_as_many_gpus_as_on_the_site() -> None:
     lab = like_lab("like-rack7", NETWORK, LIKE)
     found = gpu_facts(lab, like_extras(LIKE).gpus, LIKE.gpus)

@@ -72,6 +72,9 @@ class FakeMachine:
     def subnets(self) -> dict[str, IPv4Network]:
         return self.networks_of
 
+    def closed(self) -> frozenset[str]:
+        return frozenset(self.networks_of)
+
     def run(self, playbook: str, variables: dict[str, Any]) -> None:
         self.done.append(playbook)
         if self.fail_in == playbook:

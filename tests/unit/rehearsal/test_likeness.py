@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,28 @@ def test_an_only_worker_that_stands_for_others_has_nowhere_for_its_pods(
 ) -> None:
     like = plan_likeness(seen(1, workers, nodes=changes))
     assert any("needs --allow-outage" in text for text in like.differences) is said
+
+
+@pytest.mark.parametrize(
+    ("changes", "left_out"),
+    [
+        ({}, set()),
+        ({"registry": "registry.rack.test:9443"}, {"registry"}),
+        ({"network": {"pod_cidr": "198.18.0.0/17"}}, {"pod_cidr", "service_cidr"}),
+    ],
+    ids=["all", "a port of the lab's own", "a range of the lab's own"],
+)
+def test_it_carries_the_names_and_ranges_that_a_lab_can_have(
+    changes: dict[str, Any], left_out: set[str]
+) -> None:
+    site = samples.site(1, 1)
+    network = site.settings.network.model_copy(
+        update={k: IPv4Network(v) for k, v in changes.get("network", {}).items()}
+    )
+    settings = site.settings.model_copy(update={**changes, "network": network})
+    like = plan_likeness(seen(site=replace(site, settings=settings)))
+    assert set(like.carried) == {"pod_cidr", "service_cidr", "registry"} - left_out
+    assert read_likeness(json.dumps(like.as_json())).carried == like.carried
 
 
 def test_more_kinds_than_a_lab_can_have_are_named() -> None:

@@ -12,7 +12,7 @@ from appliance.errors import PreflightFailed
 from appliance.model.backup.new_machines import AUTHORITIES, Machine, claim_of
 from appliance.model.backup.not_carried import VolumeData
 from appliance.model.backup.record import EtcdMember, Manifest, Part
-from appliance.model.backup.restore import RestorePlan
+from appliance.model.backup.restore import RestoreOptions, RestorePlan
 from appliance.model.site.settings import Node
 from appliance.model.state.journal import Record, Run
 from appliance.model.state.plan import Choice, Plan, Refusal
@@ -107,6 +107,7 @@ class NewRack:
     now: bytes = DIGEST
     restored: int = 0
     runs: int = 0
+    kept: bool = False
     made_with: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -186,6 +187,16 @@ class NewRack:
             self.acts[name].add("end")
         return RestoreResult(RestorePlan("key", content={"keys": 340}), compared=True, done=True)
 
+    def keep_own(self) -> None:
+        assert self.made_with, "the lab has no cluster yet"
+        assert not self.restored, "what came from the site would be kept as the lab's own"
+        self.happens("keep own")
+        self.kept = True
+
+    def renew_own(self) -> None:
+        assert self.kept, "nothing was kept"
+        self.happens("renew own")
+
     def volumes(self) -> Sequence[VolumeData]:
         return (VolumeData("research/data", "198.18.7.11:/srv/nfs/data"),)
 
@@ -198,10 +209,16 @@ class NewRack:
 
 
 def bring_back(
-    rack: NewRack, manifest: Manifest | None = None, *, answer: bool = True, dry_run: bool = False
+    rack: NewRack,
+    manifest: Manifest | None = None,
+    *,
+    answer: bool = True,
+    dry_run: bool = False,
+    rehearses: str = "",
 ) -> NewMachinesResult:
     """Type the command once."""
-    request = RestoreRequest(rack.site, run("cluster restore"), dry_run=dry_run)
+    options = RestoreOptions(rehearses=rehearses)
+    request = RestoreRequest(rack.site, run("cluster restore"), options, dry_run=dry_run)
     file = FakeFile(manifest or backed_up(rack.masters))
     keys = ("host key of cp1: ssh-ed25519 SHA256:a",)
     ports = NewMachinesSources(rack, file, rack, keys, lambda: RELEASES)

@@ -143,7 +143,7 @@ def create(
     "--identity",
     type=Place(exists=True, dir_okay=False),
     metavar="KEY",
-    help="The file of a key that opens it: checks every part, restores etcd and databases once.",
+    help="The file of a key that opens it: checks every part, and restores etcd once.",
 )
 @site_option
 @output_option
@@ -159,11 +159,9 @@ def verify_command(
     \b
     - without a key: size and sha256 against the file beside it and the journal of the site
     - with --identity: every part against the manifest; the snapshot of etcd is restored in a
-      scratch instance on the first control-plane node, and revision, keys and digest are compared;
-      where the journal knows the file, each database of Run:ai is restored in a scratch database,
-      and the rows of every table, their digest and the definitions are compared
+      scratch instance on the first control-plane node, and revision, keys and digest are compared
 
-    What was restored goes again; the cluster's own is not touched. Exit code 5: not whole.
+    The scratch instance goes again; the cluster's etcd is not touched. Exit code 5: not whole.
 
     Example: appliance cluster backup verify /mnt/backups/rack7-20261127T023000Z.backup
     """

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from appliance.cli.site_session import SiteSession
     from appliance.model.backup.new_machines import NewMachinesPlan
     from appliance.model.backup.site_parts import SiteParts
+    from appliance.model.site.settings import Site
     from appliance.model.state.journal import Run
     from appliance.workflows.cluster.restoring.new_machines import NewMachinesResult
 
@@ -210,6 +211,7 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     from appliance.cli.commands.site.host_keys import accept
     from appliance.cli.wired.new_machines import NewMachineStages
     from appliance.cli.wired.restore import known_releases
+    from appliance.model.backup.restore import RestoreOptions
     from appliance.workflows.cluster.restore import COMMAND, RestoreRequest
     from appliance.workflows.cluster.restoring.new_machines import (
         NewMachinesSources,
@@ -220,6 +222,7 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
         return app.connect(options.site, options.bundle, reads_vendor_bundle=True, new_cluster=True)
 
     first = connect()
+    rehearses = _rehearses(first.site, dry_run=options.dry_run)
     accepted: dict[str, str] = {}
     if options.accept_host_keys:
         trust = first.nodes.trust if options.dry_run else None
@@ -229,14 +232,15 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     def new_run() -> Run:
         return first.run(COMMAND)
 
-    request = RestoreRequest(first.site, new_run(), dry_run=options.dry_run)
+    asked = RestoreOptions(rehearses=rehearses)
+    request = RestoreRequest(first.site, new_run(), asked, dry_run=options.dry_run)
     with progress(plain=options.as_json) as display:
         # Keys that are trusted for a dry run only are known to that connection.
         again = (lambda: first) if options.dry_run else connect
         ports = NewMachinesSources(
             SshNewMachines(first.nodes, first.site.settings.ssh.python),
             backup,
-            NewMachineStages(again, display, backup, new_run),
+            NewMachineStages(again, display, backup, new_run, rehearses),
             tuple(f"host key of {name}: {key}" for name, key in accepted.items()),
             known_releases,
         )
@@ -246,21 +250,50 @@ def _bring_back(app: Application, backup: BackupFile, options: NewMachinesOption
     if options.as_json:
         print_json(as_json(done))
     elif options.dry_run:
-        _show(done.plan, err=False)
+        show_plan(done.plan, err=False)
     else:
-        _tell(done, options)
+        tell_done(done, options, first.site.name)
+
+
+def _rehearses(site: Site, *, dry_run: bool) -> str:
+    """The site that this one is like, where it is a closed lab; empty: it is no such lab.
+
+    Raises:
+        Refused: it says that it is one, and it is not, or it cannot be seen.
+    """
+    from appliance.lab.machine.host import LabMachine
+    from appliance.lab.machine.podman import Podman
+    from appliance.lab.rehearsal.closed import require_closed
+    from appliance.lab.rehearsal.opened import OpenedLabs
+    from appliance.lab.site.rehearsals import RehearsalFiles
+
+    try:
+        like = RehearsalFiles(site.directory).likeness()
+    except (OSError, ValueError) as error:
+        raise Refused(
+            f"{site.name} is a lab like a site, and its file does not say which: {error}",
+            hint=f"appliance lab down --name {site.name}, then appliance lab up --like SITE --bare",
+        ) from error
+    if like is None:
+        return ""
+    require_closed(site, like.site, LabMachine(), Podman())
+    if not dry_run:
+        OpenedLabs().note(site.name, site.directory)
+    return like.site
 
 
 def _confirm(connected: SiteSession, plan: NewMachinesPlan, options: NewMachinesOptions) -> bool:
     about = about_site(connected.site)
-    return confirmed(options.yes, about, lambda: _show(plan, err=True))
+    return confirmed(options.yes, about, lambda: show_plan(plan, err=True))
 
 
-def _show(plan: NewMachinesPlan, *, err: bool) -> None:
+def show_plan(plan: NewMachinesPlan, *, err: bool) -> None:
+    """Print the forecast of a restore onto new machines, or of its rehearsal."""
     show_forecast(plan.refusals, plan.lines(), err=err)
 
 
-def _tell(done: NewMachinesResult, options: NewMachinesOptions) -> None:
+def tell_done(done: NewMachinesResult, options: NewMachinesOptions, lab: str) -> None:
+    """Print how a restore onto new machines ended, or its rehearsal, and what comes next."""
     plan, compared = done.plan, done.compared
     print_line(f"verified: the cluster of the backup runs on {', '.join(plan.members)}")
     print_line(f"recovery point: {plan.recovery}")
@@ -278,6 +311,10 @@ def _tell(done: NewMachinesResult, options: NewMachinesOptions) -> None:
     for volume in done.volumes:
         print_line(f"its data is not there: {volume.claim or 'a volume'}: {volume.place}")
     site = shlex.quote(str(options.site))
+    if plan.rehearses:
+        say(f"next: look at it: appliance status --site {site}")
+        say(f"then, to destroy what was opened of the backup: appliance lab down --name {lab}")
+        return
     say(f"next: appliance install --site {site}")
     for line in plan.left:
         say(f"then: {line}")
@@ -290,6 +327,7 @@ def as_json(done: NewMachinesResult) -> dict[str, Any]:
     return {
         "claim": plan.key,
         "stage": plan.stage,
+        "rehearses": plan.rehearses,
         "members": list(plan.members),
         "leader": plan.leader,
         "steps": list(plan.steps),

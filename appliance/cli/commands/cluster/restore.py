@@ -142,6 +142,9 @@ def restore(
     - each becomes a new folder beside the present one, is compared, and takes its name
     - the present folders are kept in the export, under names that say when
 
+    In a bare lab like the site (appliance lab up --like SITE --bare), --new-machines rehearses it:
+    see appliance docs rehearse-a-restore.
+
     --dry-run exits with 0 also where the plan is refused; its last line says so.
 
     Example: appliance cluster restore rack7-20260301T020000Z.backup --identity rack7.key

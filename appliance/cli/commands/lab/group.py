@@ -177,7 +177,8 @@ def up(
 
     With --like, the lab has the node names, release, labels, taints and hand-made settings of a
     site, as the last looks kept them: its control plane, and one worker of each kind. Run an
-    upgrade there first; it writes a report. No secret is copied.
+    upgrade there first; it writes a report. No secret is copied. With --bare, rehearse a restore
+    of the site's backup in it: appliance docs rehearse-a-restore.
 
     Example: appliance lab up --workers 2 --yes
     """
@@ -219,7 +220,9 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
     What happens to this machine:
     - the lab's containers, volumes, network and control groups are removed
     - after the last lab, sysctls are restored
-    - the site directory, the image and the bundle are kept
+    - where a backup was opened in it, what holds a key of that site is destroyed, also in the
+      lab's site directory
+    - else the site directory, the image and the bundle are kept
 
     Example: appliance lab down --yes
     """
@@ -345,6 +348,6 @@ def _show(parts: LabParts, result: LabUpResult, *, bare: bool) -> None:
     click.echo(f"look inside: appliance lab shell {names[0]}")
     click.echo(f"             appliance status --site {parts.site}")
     if parts.like is not None:
-        click.echo(f"rehearse:    {rehearse_hint(parts.site)}")
+        click.echo(f"rehearse:    {rehearse_hint(parts.site, bare=bare)}")
     click.echo(f"stand-ins:   appliance lab status --name {result.lab.name}")
     click.echo(f"take down:   appliance lab down --name {result.lab.name}")

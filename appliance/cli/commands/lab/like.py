@@ -22,7 +22,6 @@ _SHAPE = {
     "control_planes": "--control-planes",
     "workers": "--workers",
     "gpus": "--gpus",
-    "bare": "--bare",
 }
 
 
@@ -138,6 +137,11 @@ def like_lines(like: Likeness) -> list[str]:
     return lines + [f"otherwise than the site: {text}" for text in like.differences]
 
 
-def rehearse_hint(site: Path) -> str:
-    """The command that rehearses the upgrade in the lab."""
+def rehearse_hint(site: Path, *, bare: bool) -> str:
+    """The command that rehearses the upgrade in the lab, or the restore in a bare one."""
+    if bare:
+        return (
+            "appliance cluster restore FILE --identity KEY --new-machines --bundle DIR --site "
+            + shlex.quote(str(site))
+        )
     return f"appliance cluster upgrade --to RELEASE --bundle DIR --site {shlex.quote(str(site))}"

@@ -16,6 +16,7 @@ from appliance.lab.layout import SYSTEMS, RunningNode
 from appliance.lab.machine.host import LabMachine
 from appliance.lab.machine.plays import LocalPlays
 from appliance.lab.machine.podman import Podman
+from appliance.lab.rehearsal.opened import OpenedLabs
 from appliance.lab.site.site import NOTHING_ELSE, LabExtras, LabSite
 from appliance.lab.site.sites import LabSiteFiles
 from appliance.lab.up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, lab_up
@@ -30,7 +31,8 @@ def take_down(
     name: str, confirm: Callable[[tuple[RunningNode, ...]], bool], *, dry_run: bool
 ) -> tuple[RunningNode, ...]:
     """Run the workflow with this machine's adapters."""
-    ports = LabDownPorts(LabMachine(), Podman(), LocalPlays(), confirm, _note)
+    destroy = OpenedLabs().destroy
+    ports = LabDownPorts(LabMachine(), Podman(), LocalPlays(), confirm, _note, destroy)
     return lab_down(name, ports, dry_run=dry_run)
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from ipaddress import IPv4Network
 from typing import Any, Final
 
 from appliance.errors import PreflightFailed
@@ -41,6 +42,9 @@ _PROGRAMS: Final = {"kube-proxy": "/usr/local/bin/kube-proxy", "coredns": "/core
 # Of each worker: as many as a lab's node can have.
 MOST_GPUS: Final = 16
 MOST_WORKERS: Final = 20
+_LAB_RANGE: Final = IPv4Network("198.18.0.0/16")
+# Of a lab's own API and of its mirror: a registry cannot have them as well.
+_LAB_PORTS: Final = (6443, 8443, 9443)
 _GIB: Final = 1 << 30
 # What a node of a lab takes, measured on labs of three nodes: see the requirements of the README.
 _CONTROL_PLANE_GIB: Final = 2.0
@@ -84,6 +88,8 @@ class Likeness:
         differences: what the lab has otherwise than the site, one sentence each.
         kubelet: ``kubernetes.kubelet`` of the site's site.yml.
         took: how long steps took on the site, by its journal.
+        carried: ``pod_cidr``, ``service_cidr`` and ``registry`` of the site's site.yml, as far as a
+            lab can have them: objects of a backup name them.
         origin: sha256 that tells sites of one name apart; empty: an older version wrote it.
     """
 
@@ -95,6 +101,7 @@ class Likeness:
     kubelet: Mapping[str, Any] = field(default_factory=dict)
     took: tuple[Took, ...] = ()
     origin: Line = ""
+    carried: Mapping[Line, Line] = field(default_factory=dict)
 
     @property
     def stands_for(self) -> Mapping[str, tuple[str, ...]]:
@@ -189,7 +196,17 @@ def plan_likeness(found: SeenSite) -> Likeness:
         carried_kubelet(found.site),
         taken(found.records),
         origin_of(found),
+        dict(_carried(found.site)),
     )
+
+
+def _carried(site: Site) -> Iterator[tuple[str, str]]:
+    network = site.settings.network
+    ranges = {"pod_cidr": network.pod_cidr, "service_cidr": network.service_cidr}
+    if not any(one.overlaps(_LAB_RANGE) for one in ranges.values()):
+        yield from ((key, str(one)) for key, one in ranges.items())
+    if site.settings.external_registry is None and site.registry_port not in _LAB_PORTS:
+        yield "registry", str(site.settings.registry)
 
 
 def _is_seen(found: SeenSite, node: Node) -> bool:
@@ -256,7 +273,10 @@ def _differences(
             f"{workers[0].name} is the only worker: its pods have nowhere to go, so an upgrade "
             "there needs --allow-outage"
         )
-    yield "addresses are of 198.18.0.0/16, names of services end with .test, secrets are the lab's"
+    yield (
+        "addresses are of 198.18.0.0/16, names of services but the registry's end with .test, "
+        "secrets are the lab's"
+    )
     need = sum(_CONTROL_PLANE_GIB if node.control_plane else _WORKER_GIB for node in nodes)
     yield f"all nodes share this machine's memory and disk; they need about {need:.0f} GiB"
     yield from _of_settings(found.site)

@@ -19,6 +19,7 @@ from appliance.model.backup.new_machines import (
     KNOWN,
     MADE,
     MOST_AUTHORITY_BYTES,
+    OWN_OBJECTS,
     Machine,
     NewMachinesPlan,
     claim_of,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 COMMAND: Final = "cluster restore"
 CLAIMED, GIVEN = f"{COMMAND}: claim", f"{COMMAND}: authorities"
+RENEWED, REHEARSED = f"{COMMAND}: lab's own objects", f"{COMMAND}: rehearsed"
 FORGOTTEN, TOLD = f"{COMMAND}: pod ranges", f"{COMMAND}: identities"
 # Before the cluster is made, machines have to be as far as kubeadm finds them in an install.
 BEFORE, UNTIL = "registry", "workers"
@@ -94,6 +96,20 @@ class Stages(Protocol):
 
         Raises:
             what :func:`appliance.workflows.cluster.restore.cluster_restore` raises.
+        """
+
+    def keep_own(self) -> None:
+        """Keep what a lab has of its own in its cluster, before a site's comes over it.
+
+        Raises:
+            LabError: it could not be read, or not be kept.
+        """
+
+    def renew_own(self) -> None:
+        """Write what was kept, and let the nodes use it; a second time changes nothing.
+
+        Raises:
+            LabError: an object was not written, or its program does not come back.
         """
 
     def volumes(self) -> Sequence[VolumeData]:
@@ -178,6 +194,7 @@ def _planned(
         tool_version=request.run.tool_version,
         recovery=recovery_words(about.created, now - (id_moment(about.id) or now)),
         releases=ports.releases(),
+        rehearses=request.options.rehearses,
     )
     return replace(plan, known=ports.backup.sha256 in known_backups(session.journal))
 
@@ -205,15 +222,32 @@ class _Run:
             restored = stages.restore(plan.key, only_resumed=over)
             # Before the last mark: after it, no second run would tell them.
             compared, volumes = self._compared(), stages.volumes()
+            if plan.rehearses:
+                self._renew_own()
+            took = clock.monotonic() - began
             self._tell_identities()
-        return NewMachinesResult(
-            plan,
-            restored,
-            compared,
-            volumes,
-            took_seconds=clock.monotonic() - began,
-            done=True,
-        )
+            if plan.rehearses:
+                self._tell_rehearsed(compared, took)
+        return NewMachinesResult(plan, restored, compared, volumes, took_seconds=took, done=True)
+
+    def _renew_own(self) -> None:
+        run, session = self._ports.stages.begin()
+        recorder = Recorder(run, session)
+        with session.lock, recorder.run_step(RENEWED, self._plan.members, OWN_OBJECTS):
+            self._ports.stages.renew_own()
+
+    def _tell_rehearsed(self, compared: Comparison | None, took: float) -> None:
+        """Keep in the lab's journal how long it took, and what was not the same."""
+        told = [f"the restore of {self._plan.rehearses} took {took:.0f} s in this lab"]
+        if compared is None:
+            told.append("the objects were not compared")
+        else:
+            differ = ", ".join(compared.differ) or "none"
+            told.append(f"{len(compared.same)} kinds of objects are the same; others: {differ}")
+        run, session = self._ports.stages.begin()
+        recorder = Recorder(run, session)
+        with session.lock, recorder.run_step(REHEARSED, self._plan.members, told):
+            session.observer.note(told[0])
 
     def _claim(self) -> None:
         """Claim every machine under the lock, if all is as it was shown."""
@@ -245,6 +279,8 @@ class _Run:
             why = ("the backup has other ranges of pods",)
             with recorder.run_step(FORGOTTEN, plan.members, why):
                 self._require_authorities(leader)
+                if plan.rehearses:
+                    stages.keep_own()
                 machines.act(self._members, plan.key, MADE)
 
     def _contents(self) -> dict[str, bytes]:
