@@ -31,6 +31,8 @@ NO_PROGRAMS = words(
     # Choices, groups and states.
     " container image init look present read rw server values kubelet.service packages"
     " /etc/environment saved updates kept append has seal compared purge remove stop unreadable"
+    # Of capabilities in a pod.
+    " all"
     # A part of apt, by its whole path: it is in no PATH.
     " /usr/lib/apt/apt-helper"
     # In pods, where the image brings them, or the script makes them itself.
