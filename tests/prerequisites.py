@@ -26,6 +26,7 @@ OF_TESTS = {
     "iptables-nft": ("iptables",),
     "less": ("less",),
     "mformat": ("mtools",),
+    "nsenter": ("util-linux",),
     "openssl": ("openssl",),
     "pg_isready": ("postgresql",),
     "qemu-img": ("qemu-utils",),
