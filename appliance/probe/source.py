@@ -212,11 +212,15 @@ class Source:
 
     def link(self, name: str) -> Optional[str]:
         """Return the last component of a link's target, or None."""
+        target = self.target(name)
+        return None if target is None else target.rsplit("/", 1)[-1]
+
+    def target(self, name: str) -> Optional[str]:
+        """Return a link's target as it is written, or None."""
         try:
-            target = os.readlink(str(self.root / name.lstrip("/")))  # noqa: PTH115  (3.9)
+            return os.readlink(str(self.root / name.lstrip("/")))  # noqa: PTH115  (3.9)
         except OSError:
             return None
-        return target.rsplit("/", 1)[-1]
 
     # -- commands ----------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ def _disk(source: Source, device: Dict[str, Any]) -> Dict[str, Any]:
         "transport": device.get("tran"),
         "rotational": device.get("rota") in (True, "1", 1),
         "firmware": _text(device.get("rev")),
+        "behind": _raid_controller(source, name),
     }
     controller = re.match(r"nvme\d+", name)
     if controller:
@@ -49,6 +50,15 @@ def _disk(source: Source, device: Dict[str, Any]) -> Dict[str, Any]:
     else:
         disk.update(_smart(source, name))
     return disk
+
+
+def _raid_controller(source: Source, name: str) -> Optional[str]:
+    """Return the PCI address of the RAID controller that shows this disk, by its path in sysfs."""
+    path = source.target("/sys/block/" + name) or ""
+    for part in re.findall(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", path):
+        if (source.word(PCI + part + "/class") or "")[:6] == RAID_CLASS:
+            return part
+    return None
 
 
 def _text(value: Any) -> Optional[str]:

@@ -79,6 +79,62 @@ def test_a_bmc_fills_what_the_probe_could_not_read() -> None:
     assert joined.source == "probe"
 
 
+def by_raid(*told: bool | None, **more: Any) -> dict[str, Any]:
+    """A BMC's report of RAID controllers with one array each, and of one drive behind them."""
+    arrays = [
+        {"name": f"{kind}{n}", "level": kind, "healthy": healthy}
+        for n, healthy in enumerate(told)
+        for kind in ("controller", "RAID1")
+    ]
+    drive = {"name": "Bay1", "serial": "B-1", "healthy": True, "wear_percent": 1, **more}
+    return {**document({"raid": arrays, "disks": [drive]}), "source": "redfish"}
+
+
+CONTROLLER = {
+    "raid": [{"name": "controller-0000:05:00.0", "level": "controller", "healthy": None}],
+    "disks": [{"name": "sda", "serial": "V-1", "size_bytes": 960 * 10**9,
+               "behind": "0000:05:00.0"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bmc", "verdict", "facts"),
+    [
+        (by_raid(True), Verdict.PASS, set()),
+        (by_raid(False), Verdict.FAIL, {"raid:controller0", "raid:RAID10"}),
+        (by_raid(None), Verdict.UNKNOWN, {"raid:controller0", "raid:RAID10"}),
+        (by_raid(True, healthy=False), Verdict.FAIL, {"disk:B-1:health"}),
+        (by_raid(True, wear_percent=None), Verdict.UNKNOWN, {"disk:B-1:wear"}),
+        (by_raid(), Verdict.UNKNOWN,
+         {"raid:controller-0000:05:00.0", "disk:V-1:health", "disk:V-1:wear", "disk:V-1:errors"}),
+    ],
+    ids=["healthy", "degraded", "untold", "failing drive", "unread wear", "no controller told"],
+)  # fmt: skip
+def test_a_raid_controller_is_judged_by_its_bmc(
+    bmc: dict[str, Any], verdict: Verdict, facts: set[str]
+) -> None:
+    reading = Reading(machine(CONTROLLER), check_machine(bmc))
+    (found,) = qualifications({"w1": reading}, {"w1": expectation()})
+    assert found.verdict == verdict
+    bad = (Verdict.FAIL, Verdict.UNKNOWN)
+    assert {one.fact for one in found.findings if one.verdict in bad} == facts
+
+
+def test_a_bmc_tells_the_health_of_a_disk_by_its_serial_number() -> None:
+    silent = {"healthy": None, "wear_percent": None}
+    blind = machine({f"disks.nvme0n1.{key}": value for key, value in silent.items()})
+    bmc = {**document({"disks.nvme0n1.wear_percent": 3}), "source": "redfish"}
+    (disk,) = together(blind, check_machine(bmc)).disks or ()
+    assert (disk.healthy, disk.wear_percent) == (True, 3)
+    other = {**document({"disks.nvme0n1.serial": "D-9"}), "source": "redfish"}
+    (disk,) = together(blind, check_machine(other)).disks or ()
+    assert (disk.healthy, disk.wear_percent) == (None, None)
+    twice = document()["disks"] * 2
+    bmc = {**document({"disks": twice}), "source": "redfish"}
+    (disk,) = together(blind, check_machine(bmc)).disks or ()
+    assert disk.healthy is None
+
+
 def test_a_bmc_of_another_machine_is_named() -> None:
     other = check_machine(
         {**document({"identity.serial": "SN-9", "dimms": None}), "source": "redfish"}

@@ -46,6 +46,7 @@ def look(folder: Path, changed: Mapping[str, str | None] | None = None) -> dict[
     for name, target in CASE["links"].items():
         path = root / name.lstrip("/")
         path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(target)
     return inspect(Source(Recorded(root, outputs, Request()), "probe"))
 
@@ -171,6 +172,7 @@ def test_disks_and_what_they_say_of_themselves(found: Machine) -> None:
     assert (sdb.healthy, sdb.wear_percent) == (None, None)
     assert found.why("disks.sdb.healthy") == "smartctl: not recorded"
     assert nvme.model == "MadeUp 960"
+    assert [disk.behind for disk in (nvme, sda, sdb)] == [None, None, "0000:05:00.0"]
 
 
 def test_arrays_of_linux_and_controllers(found: Machine) -> None:

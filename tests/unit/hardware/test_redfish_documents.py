@@ -94,6 +94,28 @@ def test_a_module_that_does_not_answer_is_not_a_missing_module() -> None:
     use(found)
 
 
+def raid_tree() -> dict[str, Any]:
+    """The worker's tree with a RAID controller and one array."""
+    changed, own = copy.deepcopy(QUANTA), f"{OWN}/Storage/1"
+    storage = changed[own]
+    storage["StorageControllers"] = [{"SupportedRAIDTypes": ["RAID1"], "Status": {"Health": "OK"}}]
+    storage["Volumes"] = {"@odata.id": f"{own}/Volumes"}
+    changed[f"{own}/Volumes"] = {"Members": [{"@odata.id": f"{own}/Volumes/1"}]}
+    changed[f"{own}/Volumes/1"] = {"Id": "1", "RAIDType": "RAID1", "Status": {"Health": "Warning"}}
+    return changed
+
+
+def test_a_raid_controller_and_its_arrays_are_read() -> None:
+    found = read(raid_tree(), OWN)
+    assert [(one.name, one.level, one.healthy) for one in found.raid or ()] == [
+        ("controller-1", "controller", True),
+        ("1", "RAID1", False),
+    ]
+    silent = read(raid_tree(), OWN, {f"{OWN}/Storage/1/Volumes/1": "HTTP 503"})
+    assert (silent.raid, silent.why("raid")) == (None, "HTTP 503")
+    assert read(QUANTA, OWN).raid == ()
+
+
 def test_functions_tell_what_a_card_is() -> None:
     changed = copy.deepcopy(QUANTA)
     for number in range(1, 5):

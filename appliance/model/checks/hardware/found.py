@@ -6,6 +6,7 @@ A fact that was not read is None, and ``unknown`` has the reason. Nothing is fil
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -23,6 +24,8 @@ NOT_REPORTED: Final = "not reported"
 # C0 and C1, and characters that change the direction of a line.
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _SHOWN: Final = 3
+# Level of an entry of ``raid`` that is a controller, not one of its arrays.
+CONTROLLER: Final = "controller"
 
 Text = Annotated[str, StringConstraints(max_length=300)]
 PciId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
@@ -136,6 +139,11 @@ class Disk(Part):
     model: Text | None = None
     size_bytes: Count | None = None
     transport: Text | None = None
+    """As Linux or Redfish call it; "raid": an array of a controller, which ``raid`` judges."""
+    behind: Text | None = None
+    """PCI address of the RAID controller that shows it."""
+    member: bool | None = None
+    """Whether it is a drive of a RAID controller, which Linux does not see."""
     rotational: bool | None = None
     firmware: Text | None = None
     healthy: bool | None = None
@@ -285,7 +293,8 @@ def sentence_of(error: ValidationError) -> str:
 def together(first: Machine, second: Machine) -> Machine:
     """One machine by two sources: the first's facts, and the second's where it has none.
 
-    Lists are taken whole: slots and ports have other names in each source.
+    Lists are taken whole: slots and ports have other names in each source. Disks are joined by
+    serial number, and RAID controllers that the probe cannot judge by what the BMC tells.
     """
     filled: dict[str, Any] = {}
     reasons = dict(first.unknown)
@@ -304,4 +313,64 @@ def together(first: Machine, second: Machine) -> Machine:
             filled[name] = other
             reasons = {k: v for k, v in reasons.items() if k.partition(".")[0] != name}
             reasons |= {k: v for k, v in second.unknown.items() if k.partition(".")[0] == name}
-    return first.model_copy(update={**filled, "unknown": reasons})
+    joined = first.model_copy(update={**filled, "unknown": reasons})
+    return _by_controllers(_by_serial(joined, second), second)
+
+
+def _by_serial(one: Machine, bmc: Machine) -> Machine:
+    """Disks with what the BMC tells of the same serial number, where the probe told nothing."""
+    if not one.disks or not bmc.disks:
+        return one
+    many = Counter(disk.serial for disk in bmc.disks)
+    known = {disk.serial: disk for disk in bmc.disks if disk.serial and many[disk.serial] == 1}
+    disks = []
+    for disk in one.disks:
+        other = known.get(disk.serial or "")
+        update = {
+            key: getattr(other, key)
+            for key in ("healthy", "wear_percent", "media_errors", "power_on_hours")
+            if other is not None and getattr(disk, key) is None
+        }
+        disks.append(disk.model_copy(update=update))
+    return one.model_copy(update={"disks": tuple(disks)})
+
+
+def _by_controllers(one: Machine, bmc: Machine) -> Machine:
+    """RAID controllers that only the BMC can judge: its arrays, and the drives behind them.
+
+    A BMC that tells of fewer controllers than there are on PCI leaves them unknown.
+    """
+    silent = [array for array in one.raid or () if _is_silent(array)]
+    told = [array for array in bmc.raid or () if array.level == CONTROLLER]
+    if not silent or len(told) < len(silent):
+        return one
+    kept = tuple(array for array in one.raid or () if array not in silent)
+    paths = {f"raid.{array.name}.healthy" for array in silent}
+    reasons = {path: why for path, why in one.unknown.items() if path not in paths}
+    reasons |= {path: why for path, why in bmc.unknown.items() if path.startswith("raid.")}
+    update: dict[str, Any] = {"raid": (*kept, *(bmc.raid or ())), "unknown": reasons}
+    disks = one.disks or ()
+    if bmc.disks and any(disk.behind and disk.healthy is None for disk in disks):
+        serials = {disk.serial for disk in disks if disk.serial}
+        arrays = [
+            disk.model_copy(update={"transport": "raid"})
+            if disk.behind and disk.healthy is None
+            else disk
+            for disk in disks
+        ]
+        members = [
+            disk.model_copy(update={"member": True, "name": f"bmc:{disk.name}"})
+            for disk in bmc.disks
+            if disk.serial not in serials
+        ]
+        update["disks"] = (*arrays, *members)
+        reasons |= {
+            f"disks.bmc:{path.removeprefix('disks.')}": why
+            for path, why in bmc.unknown.items()
+            if path.startswith("disks.")
+        }
+    return one.model_copy(update=update)
+
+
+def _is_silent(array: RaidArray) -> bool:
+    return array.level == CONTROLLER and array.healthy is None

@@ -86,7 +86,7 @@ def disks_gb(machine: Machine) -> list[int] | None:
     """The sizes of a machine's own disks in GB, sorted; None where one is not known."""
     if machine.disks is None:
         return None
-    sizes = [one.size_bytes for one in machine.disks if one.transport != "usb"]
+    sizes = [one.size_bytes for one in machine.disks if one.transport != "usb" and not one.member]
     known = _all(sizes)
     return None if known is None else sorted(round(size / GB) for size in known)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from appliance.model.checks.hardware.found import (
+    CONTROLLER,
     KIND,
     MOST_PARTS,
     SCHEMA,
@@ -336,18 +337,35 @@ def _raid(reader: _Reader) -> list[dict[str, Any]] | None:
     found = reader.collection("raid", "Storage")
     if found is None:
         return None
-    arrays = []
-    for _, storage in found:
-        for collection in linked(storage, "Volumes"):
-            for path, one in members(reader.resources, collection):
-                name = text(one, "Id", "Name") or path
-                if (level := text(one, "RAIDType")) in (None, "None"):
-                    continue
-                healthy = _health(one)
-                if healthy is None:
-                    reader.unknown[f"raid.{name}.healthy"] = "the BMC tells no health"
-                arrays.append({"name": name, "level": level, "healthy": healthy})
+    arrays: list[dict[str, Any]] = []
+    for path, storage in found:
+        volumes = list(_volumes(reader, storage))
+        if reader.unknown.get("raid"):
+            return None
+        parts = [one for one in listed(storage, "StorageControllers") if isinstance(one, Mapping)]
+        for collection in linked(storage, "Controllers"):
+            parts += [one for _, one in members(reader.resources, collection)]
+        if volumes or any(listed(one, "SupportedRAIDTypes") for one in parts):
+            told = [good for one in (storage, *parts) if (good := _health(one)) is not None]
+            name = f"{CONTROLLER}-{text(storage, 'Id') or path}"
+            volumes.insert(0, (name, CONTROLLER, all(told) if told else None))
+        for name, level, healthy in volumes:
+            if healthy is None:
+                reader.unknown[f"raid.{name}.healthy"] = "the BMC tells no health"
+            arrays.append({"name": name, "level": level, "healthy": healthy})
     return arrays[:MOST_PARTS]
+
+
+def _volumes(reader: _Reader, storage: Mapping[str, Any]) -> Iterator[tuple[str, str, bool | None]]:
+    """Arrays of one controller; one that did not answer makes all of them unknown."""
+    for collection in linked(storage, "Volumes"):
+        inside = linked(reader.resources.get(collection, {}), "Members")
+        for path in (collection, *inside):
+            if path in reader.failed:
+                reader.unknown["raid"] = reader.failed[path][:LONGEST]
+        for path, one in members(reader.resources, collection):
+            if (level := text(one, "RAIDType")) not in (None, "None"):
+                yield text(one, "Id", "Name") or path, level or "", _health(one)
 
 
 def _settings(reader: _Reader) -> dict[str, Any]:

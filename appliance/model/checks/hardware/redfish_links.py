@@ -78,6 +78,6 @@ def wanted(resources: Resources, system: str) -> Iterator[str]:
             continue
         yield from linked(document, "Members")
         yield from linked({"next": {"@odata.id": document.get("Members@odata.nextLink")}}, "next")
-        for key in ("Drives", "Volumes", "PCIeFunctions"):
+        for key in ("Drives", "Volumes", "Controllers", "PCIeFunctions"):
             yield from linked(document, key)
         yield from linked(part(document, "Links"), "PCIeFunctions")

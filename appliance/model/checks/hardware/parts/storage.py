@@ -13,6 +13,7 @@ from appliance.model.checks.hardware.learning import disks_gb
 # Of its rated life: a new machine has new disks.
 WORN_PERCENT = 80
 USED_PERCENT = 10
+_CONTROLLER = "qualify it by its BMC, too: --by both; else look in the controller's own tool"
 _READ = "install smartmontools on the node, or read the disk in the BMC, then inspect it again"
 
 
@@ -27,7 +28,8 @@ def disks(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
     else:
         yield _number(wanted, machine)
     for disk in own:
-        yield from _disk(machine, disk)
+        if disk.transport != "raid":
+            yield from _disk(machine, disk)
 
 
 def _number(wanted: Expectation, machine: Machine) -> Finding:
@@ -63,7 +65,9 @@ def _disk(machine: Machine, disk: Disk) -> Iterator[Finding]:
     else:
         found = "healthy" if disk.healthy else "the disk reports that it fails"
         yield judged(f"{fact}:health", "healthy", found, replace, good=disk.healthy)
-    if disk.media_errors is None:
+    if disk.media_errors is None and disk.member:
+        yield noted(f"{fact}:errors", "behind a RAID controller; a BMC counts none")
+    elif disk.media_errors is None:
         why = machine.why(f"{path}.media_errors")
         yield unknown(f"{fact}:errors", "no media errors", why, _READ)
     else:
@@ -93,7 +97,7 @@ def raid(_wanted: Expectation, machine: Machine) -> Iterator[Finding]:
         fact, level = f"raid:{array.name}", array.level or "?"
         if array.healthy is None:
             why = machine.why(f"raid.{array.name}.healthy")
-            yield unknown(fact, "all members present", why, "look in the controller's own tool")
+            yield unknown(fact, "all members present", why, _CONTROLLER)
         else:
             found = f"{level}, {'all members present' if array.healthy else 'degraded'}"
             action = f"replace the missing member of {array.name}, and wait for the rebuild"
