@@ -15,7 +15,7 @@ from appliance.adapters.local.hardware_models import (
 from appliance.errors import ConfigError
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.hardware_models import Dmi, HardwareModel, below_minimum, match
-from appliance.model.state.facts.hardware_shown import Shows
+from appliance.model.state.facts.hardware_shown import FirmwareMinimum, Shows
 from tests.contract import tree
 
 GIB = 1024**3
@@ -201,6 +201,15 @@ def test_adding_a_model_is_one_file(tmp_path: Path) -> None:
     path.write_text("vendor: [", encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_hardware(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "of"), [("nic", None), ("gpu", None), ("disk", None), ("bios", "x"), ("bmc", "x")]
+)
+def test_a_minimum_of_firmware_says_of_which_part(part: str, of: str | None) -> None:
+    told = {"part": part, "of": of, "least": "1"}
+    with pytest.raises(ValueError, match="need `of`"):
+        FirmwareMinimum.model_validate(told)
 
 
 def test_every_gpu_that_a_model_names_is_in_the_table(models: dict[str, HardwareModel]) -> None:

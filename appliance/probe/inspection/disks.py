@@ -55,9 +55,9 @@ def _disk(source: Source, device: Dict[str, Any]) -> Dict[str, Any]:
 def _raid_controller(source: Source, name: str) -> Optional[str]:
     """Return the PCI address of the RAID controller that shows this disk, by its path in sysfs."""
     path = source.target("/sys/block/" + name) or ""
-    for part in re.findall(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", path):
-        if (source.word(PCI + part + "/class") or "")[:6] == RAID_CLASS:
-            return part
+    for match in re.finditer(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", path):
+        if (source.word(PCI + match.group(0) + "/class") or "")[:6] == RAID_CLASS:
+            return match.group(0)
     return None
 
 

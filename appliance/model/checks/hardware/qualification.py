@@ -16,6 +16,7 @@ from appliance.model.checks.hardware.parts.memory_test import memory_test
 from appliance.model.checks.hardware.parts.settings import (
     clock,
     firmware,
+    firmware_of_parts,
     nouveau,
     physical,
     ruled,
@@ -38,7 +39,7 @@ CHECKS: Final[tuple[Callable[[Expectation, Machine], Iterator[Finding]], ...]] =
         etcd_disk,
         memory_test,
     ),
-    *(firmware, secure_boot, ruled, nouveau, clock),
+    *(firmware, firmware_of_parts, secure_boot, ruled, nouveau, clock),
 )
 
 

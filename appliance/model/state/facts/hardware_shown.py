@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class _Data(BaseModel):
@@ -49,8 +49,16 @@ class Shows(_Data):
 class FirmwareMinimum(_Data):
     """The oldest version that may be delivered."""
 
-    part: Literal["bios", "bmc"]
+    part: Literal["bios", "bmc", "nic", "gpu", "disk"]
+    of: str | None = None
+    """Which nic or gpu, as vendor:device; which disk, as its model. None for bios and bmc."""
     least: str
+
+    @model_validator(mode="after")
+    def _names_which(self) -> Self:
+        if (self.of is None) != (self.part in ("bios", "bmc")):
+            raise ValueError("nic, gpu and disk need `of`, which bios and bmc do not have")
+        return self
 
 
 class Wanted(_Data):

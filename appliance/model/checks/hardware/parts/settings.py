@@ -40,6 +40,49 @@ def firmware(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
             yield judged(fact, expected, seen, action, good=version(seen) >= version(minimum))
 
 
+def firmware_of_parts(wanted: Expectation, machine: Machine) -> Iterator[Finding]:
+    """Versions of network ports, GPUs and disks for which the model's file has a minimum."""
+    for one in wanted.model.wanted.firmware:
+        if one.part in ("bios", "bmc"):
+            continue
+        section = f"{one.part}s"
+        fact, expected = f"firmware:{one.part}", f"at least {one.least} on {one.of}"
+        if getattr(machine, section) is None:
+            yield unknown(fact, expected, machine.why(section), _PROBE)
+            continue
+        told = list(_versions(machine, one.part))
+        for name, kind, seen in told:
+            if kind is None or (kind == one.of and seen is None):
+                field = "firmware" if kind else "model" if one.part == "disk" else "pci_id"
+                why = machine.why(f"{section}.{name}.{field}")
+                yield unknown(f"{fact}:{name}", expected, why, _PROBE)
+            elif kind == one.of and seen is not None:
+                order = _hex_version if one.part == "gpu" else version
+                action = "update it by the vendor's package, then inspect it again"
+                good = order(seen) >= order(one.least)
+                yield judged(f"{fact}:{name}", expected, seen, action, good=good)
+        if not any(kind in (one.of, None) for _, kind, _ in told):
+            yield noted(f"{fact}:{one.of}", f"none is there; {expected}")
+
+
+def _versions(machine: Machine, part: str) -> Iterator[tuple[str, str | None, str | None]]:
+    """Parts of one kind: name, which it is, version."""
+    if part == "nic":
+        yield from ((one.name, one.pci_id, one.firmware) for one in machine.nics or ())
+    elif part == "gpu":
+        yield from ((one.address, one.pci_id, one.firmware) for one in machine.gpus or ())
+    else:
+        yield from ((one.name, one.model, one.firmware) for one in machine.disks or ())
+
+
+def _hex_version(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A VBIOS version: its numbers are hexadecimal."""
+    words = text.split(".")
+    if all(re.fullmatch(r"[0-9A-Fa-f]{1,8}", word) for word in words):
+        return tuple((1, int(word, 16), "") for word in words)
+    return version(text)
+
+
 def version(text: str) -> tuple[tuple[int, int, str], ...]:
     """A version for comparison: numbers as numbers, words as words.
 
