@@ -203,6 +203,24 @@ def test_an_agent_connects_the_cluster_with_the_values_it_was_given(
     assert served.ask("/v1/k8s/clusters", b'{"name": "one"}', token)[0] == 409
 
 
+def test_a_job_that_is_reported_no_more_stays_in_the_history(served: Served) -> None:
+    token = served.login()[1]["access_token"]
+    _, text = served.ask("/v1/k8s/clusters", b'{"name": "with-jobs"}', token)
+    path = f"/v1/k8s/clusters/{json.loads(text)['uuid']}"
+    _, text = served.ask(f"{path}/installfile?cloud=op", token=token)
+    password = yaml.safe_load(text)["runai-operator"]["config"]["runaiBackend"]["password"]
+    first = {"uid": "a", "name": "train", "project": "p", "phase": "Running"}
+    second = {"uid": "b", "name": "train", "project": "p", "phase": "Running"}
+    for caller in ("", "x", token):
+        assert served.ask(f"{path}/jobs", json.dumps([first]).encode(), caller)[0] == 401
+    assert json.loads(served.ask(f"{path}/jobs", token=token)[1]) == []
+    ended = {**first, "phase": "Succeeded"}
+    for listed in ([first], [ended], [second]):
+        assert served.ask(f"{path}/jobs", json.dumps(listed).encode(), password)[0] == 200
+    assert json.loads(served.ask(f"{path}/jobs", token=token)[1]) == [ended, second]
+    assert served.ask(f"{path}/jobs")[0] == 401
+
+
 def _state(served: Served, token: str, cluster: str) -> str:
     return str(json.loads(served.ask(f"/v1/k8s/clusters/{cluster}", token=token)[1])["status"])
 

@@ -71,6 +71,13 @@ def projects(lab: LabSite) -> set[str]:
     return {one["name"] for one in json.loads(from_host(lab, path, token=token(lab)))}
 
 
+def history(lab: LabSite) -> dict[str, str]:
+    """Job -> how it ended, of all that the backend's database knows."""
+    (cluster,) = clusters(lab)
+    path = f"/v1/k8s/clusters/{cluster['uuid']}/jobs"
+    return {one["name"]: one["phase"] for one in json.loads(from_host(lab, path, token=token(lab)))}
+
+
 def make_project(lab: LabSite, name: str) -> None:
     (cluster,) = clusters(lab)
     context = ssl.create_default_context(cadata=lab.shell("cp1", "cat /etc/appliance/ca.crt"))

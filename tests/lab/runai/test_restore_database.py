@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from tests.lab.conftest import LabSite, wait_for
-from tests.lab.runai.backend import clusters, make_project, projects
+from tests.lab.runai.backend import clusters, history, make_project, projects
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.test_runai import job, run_job
 from tests.lab.support.cluster import busybox, kubectl
@@ -32,7 +32,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 PAGE = Runbook("recover-the-cluster")
 FILE = "rack7-20260301T020000Z.backup"  # in the page
-BEFORE, AFTER, HISTORY = "before-the-backup", "after-the-backup", "history"
+BEFORE, AFTER = "before-the-backup", "after-the-backup"
+# Jobs of the project: one ended before the backup, the other after it.
+HISTORY, LATER, SPACE = "history", "later", f"runai-{BEFORE}"
 MARK = "appliance.dev/before-restore"
 SECONDS = 1800.0
 KILLS = 3
@@ -72,7 +74,7 @@ def saved(
     public = commands.succeed("cluster", "backup", "key", str(key)).stdout.splitlines()[0]
     if BEFORE not in projects(runai_lab):
         make_project(runai_lab, BEFORE)
-    run_job(runai_lab, HISTORY, job(HISTORY, busybox(runai_lab), gpus=1))
+    ended(runai_lab, HISTORY)
     before = path.read_text()
     path.write_text(
         before + yaml.safe_dump({"backup": {"recipients": [public], "to": str(folder)}})
@@ -82,6 +84,14 @@ def saved(
     (file,) = folder.glob("*.backup")
     yield Saved(runai_lab, file, key)
     path.write_text(before)
+
+
+def ended(lab: LabSite, name: str) -> None:
+    """A job of the project ends, and the backend knows that."""
+    space = f"get namespace {SPACE} --ignore-not-found -o name"
+    wait_for("the project's namespace", lambda: bool(kubectl(lab, space).strip()), 60)
+    run_job(lab, name, job(name, busybox(lab), gpus=1), SPACE)
+    wait_for(f"{name} in the backend", lambda: history(lab).get(name) == "Succeeded", 60)
 
 
 def deployments(lab: LabSite) -> dict[str, Any]:
@@ -100,6 +110,9 @@ def is_as_saved(lab: LabSite) -> None:
     assert [one["status"] for one in clusters(lab)] == ["connected"]
     assert BEFORE in projects(lab)
     assert AFTER not in projects(lab)
+    known = history(lab)
+    assert known.get(HISTORY) == "Succeeded"
+    assert LATER not in known
 
 
 def test_the_backup_is_proved_and_its_databases_by_digests(
@@ -131,6 +144,9 @@ def test_a_project_of_before_is_there_and_one_of_after_is_gone(
     saved: Saved, commands: Commands
 ) -> None:
     lab, before = saved.lab, deployments(saved.lab)
+    ended(lab, LATER)
+    # So that nobody can report them again: what is known of them is in the database alone.
+    kubectl(lab, f"-n {SPACE} delete job {HISTORY} {LATER}")
     words = saved.database("-o", "json")
     told = json.loads(commands.succeed(*words, timeout=SECONDS).stdout)
     print(f"Run:ai's database: {told['took_seconds']} s, away {told['away_seconds']} s")  # noqa: T201

@@ -70,20 +70,25 @@ def job(
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
 
 
-def run_job(lab: LabSite, name: str, document: str) -> list[tuple[str, str]]:
-    """Run it to completion; (node, what it printed) of each pod."""
-    kubectl(lab, f"delete job {name} --ignore-not-found")
-    lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
+def run_job(
+    lab: LabSite, name: str, document: str, space: str = "default"
+) -> list[tuple[str, str]]:
+    """Run it to completion in a namespace; (node, what it printed) of each pod."""
+    kubectl(lab, f"-n {space} delete job {name} --ignore-not-found")
+    lab.shell("cp1", f"echo '{document}' | {KUBECTL} -n {space} apply -f -")
 
     def completed() -> bool:
-        status = json.loads(kubectl(lab, f"get job {name} -o json"))["status"]
+        status = json.loads(kubectl(lab, f"-n {space} get job {name} -o json"))["status"]
         conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
         return conditions.get("Complete") == "True"
 
     wait_for(f"job {name}", completed, 120)
-    pods = json.loads(kubectl(lab, f"get pods -l job={name} -o json"))["items"]
+    pods = json.loads(kubectl(lab, f"-n {space} get pods -l job={name} -o json"))["items"]
     return [
-        (pod["spec"]["nodeName"], kubectl(lab, f"logs {pod['metadata']['name']}").strip())
+        (
+            pod["spec"]["nodeName"],
+            kubectl(lab, f"-n {space} logs {pod['metadata']['name']}").strip(),
+        )
         for pod in pods
     ]
 

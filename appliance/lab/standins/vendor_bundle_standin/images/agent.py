@@ -1,8 +1,8 @@
-"""STANDIN of the cluster part's agent: tells the backend that the cluster lives.
+"""STANDIN of the cluster part's agent: tells the backend that the cluster lives, and of its jobs.
 
 Reaches the backend over TLS by its name. It trusts what is in ``/etc/ssl/certs``, as a program in
 Go does, and reads no secret of its own for that: charts of 2.4 to 2.12 have none. Makes a namespace
-for each project.
+for each project, and reports the jobs in it; those of other namespaces are none of Run:ai's.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ def made(path: str, name: str, body: Any) -> None:
         kubernetes(path, body)
 
 
-def projects(password: str) -> None:
-    """A namespace for each project."""
-    for project in ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/projects", password, AUTHORITIES):
+def projects(password: str) -> list[str]:
+    """A namespace for each project; the names of the projects."""
+    listed = ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/projects", password, AUTHORITIES)
+    for project in listed:
         name = f"runai-{project['name']}"
         body = {
             "apiVersion": "v1",
@@ -81,6 +82,26 @@ def projects(password: str) -> None:
             "metadata": {"name": name, "labels": {"runai/queue": project["name"]}},
         }
         made("/api/v1/namespaces", name, body)
+    return [str(project["name"]) for project in listed]
+
+
+def jobs(password: str, names: list[str]) -> None:
+    """Report the jobs of projects that are in the cluster now."""
+    found = [
+        _reported(project, job)
+        for project in names
+        for job in kubernetes(f"/apis/batch/v1/namespaces/runai-{project}/jobs").get("items", [])
+    ]
+    if found:
+        ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/jobs", password, AUTHORITIES, found)
+
+
+def _reported(project: str, job: dict[str, Any]) -> dict[str, str]:
+    meta, listed = job["metadata"], (job.get("status") or {}).get("conditions") or []
+    ended = [one["type"] for one in listed if one.get("status") == "True"]
+    phases = {"Complete": "Succeeded", "Failed": "Failed"}
+    phase = next((phases[one] for one in ended if one in phases), "Running")
+    return {"uid": meta["uid"], "name": meta["name"], "project": project, "phase": phase}
 
 
 def public(ok: bool) -> None:
@@ -97,7 +118,7 @@ def once() -> None:
     """One sign of life."""
     password = PASSWORD.read_text().strip()
     ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/status", password, AUTHORITIES, {"version": VERSION})
-    projects(password)
+    jobs(password, projects(password))
     if PUBLIC:
         public(ok=True)
 

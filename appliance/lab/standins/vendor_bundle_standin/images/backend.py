@@ -1,6 +1,8 @@
 """STANDIN of the Run:ai backend: login page, realm, clusters and projects over TLS.
 
-Only what the vendor's documents and known scripts name. State is in the database's stand-in.
+Only what the vendor's documents and known scripts name, and the path of jobs, which is our own:
+documents say that the cluster part reports jobs, and not where. State is in the database's
+stand-in.
 """
 
 from __future__ import annotations
@@ -162,8 +164,8 @@ class Backend(BaseHTTPRequestHandler):
                 return
             text = INSTALLFILE.format(domain=DOMAIN, registry=REGISTRY, **clusters[parts[0]])
             self._text(200, text, "application/yaml")
-        elif parts[1:] == ["projects"]:
-            self._json(200, self.store.get("projects", {}).get(parts[0], []))
+        elif parts[1:] in (["projects"], ["jobs"]):
+            self._json(200, self.store.get(parts[1], {}).get(parts[0], []))
         elif len(parts) == 1:
             self._json(200, _shown(clusters[parts[0]]))
         else:
@@ -194,6 +196,8 @@ class Backend(BaseHTTPRequestHandler):
             self._new_cluster(json.loads(content))
         elif url.path.startswith("/v1/k8s/clusters/") and parts[1:] == ["status"]:
             self._alive(parts[0], json.loads(content))
+        elif url.path.startswith("/v1/k8s/clusters/") and parts[1:] == ["jobs"]:
+            self._take_jobs(parts[0], json.loads(content))
         elif (
             url.path.startswith("/v1/k8s/clusters/") and parts[1:] == ["projects"] and self._user()
         ):
@@ -259,6 +263,17 @@ class Backend(BaseHTTPRequestHandler):
                 return
             clusters[name].update(last_seen=time.time(), version=str(body.get("version", "")))
             self.store.put("clusters", clusters)
+        self._json(200, {})
+
+    def _take_jobs(self, name: str, listed: list[dict[str, Any]]) -> None:
+        """Jobs that the cluster reports; one that it reports no more stays in the history."""
+        with self.store.lock:
+            if not self._is_cluster(self.store.get("clusters", {}).get(name)):
+                self._json(401, {"message": "Unauthorized"})
+                return
+            jobs = self.store.get("jobs", {})
+            known = {one["uid"]: one for one in [*jobs.get(name, []), *listed]}
+            self.store.put("jobs", {**jobs, name: list(known.values())})
         self._json(200, {})
 
     def _bearer(self) -> str:
