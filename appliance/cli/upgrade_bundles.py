@@ -14,7 +14,7 @@ from appliance.adapters.site.settings_choice import chosen_release
 from appliance.cli.wiring import note
 from appliance.errors import BundleRefused
 from appliance.model.upgrade.path import hop_of, on_the_way
-from appliance.workflows.cluster.upgrading.look import UpgradeRequest
+from appliance.workflows.cluster.upgrading.request import UpgradeRequest
 from appliance.workflows.cluster.upgrading.supply import Supply
 
 if TYPE_CHECKING:

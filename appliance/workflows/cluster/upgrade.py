@@ -32,7 +32,6 @@ from appliance.workflows.cluster.upgrading.look import (
     POLL_SECONDS,
     Etcd,
     Seen,
-    UpgradeRequest,
     UpgradeResult,
     forecasts_of,
     look_at_etcd,
@@ -40,6 +39,7 @@ from appliance.workflows.cluster.upgrading.look import (
     situation,
     without_left_out,
 )
+from appliance.workflows.cluster.upgrading.request import UpgradeRequest
 from appliance.workflows.cluster.upgrading.revive import revive
 from appliance.workflows.cluster.upgrading.run import UpgradeRun
 from appliance.workflows.cluster.upgrading.supply import require_bundles

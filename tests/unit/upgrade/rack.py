@@ -24,7 +24,8 @@ from appliance.model.upgrade.observed import PARTS, node_versions, skew
 from appliance.model.upgrade.path import hop_of
 from appliance.model.upgrade.plan import UpgradeOptions
 from appliance.workflows.cluster.upgrade import upgrade
-from appliance.workflows.cluster.upgrading.look import UpgradeRequest, UpgradeResult
+from appliance.workflows.cluster.upgrading.look import UpgradeResult
+from appliance.workflows.cluster.upgrading.request import UpgradeRequest
 from appliance.workflows.cluster.upgrading.supply import Supply
 from tests import samples
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run

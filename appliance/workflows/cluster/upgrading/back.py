@@ -19,7 +19,8 @@ from appliance.model.upgrade.inventory import back_inventory
 from appliance.model.upgrade.moves.back import Back, way_back
 from appliance.model.upgrade.plan import UpgradePlan
 from appliance.model.upgrade.proof import versions_of
-from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, UpgradeResult
+from appliance.workflows.cluster.upgrading.look import Seen, UpgradeResult
+from appliance.workflows.cluster.upgrading.request import UpgradeRequest
 from appliance.workflows.node.return_ import ReturnRequest, node_return
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.gates import Gate
     from appliance.model.upgrade.handmade.loss import Loss
     from appliance.model.upgrade.plan import UpgradePlan
-    from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, UpgradeResult
+    from appliance.workflows.cluster.upgrading.look import Seen, UpgradeResult
+    from appliance.workflows.cluster.upgrading.request import UpgradeRequest
     from appliance.workflows.session.session import Session
 
 # Certificates that end sooner are renewed in the middle of any upgrade.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.plan import UpgradePlan
-    from appliance.workflows.cluster.upgrading.look import UpgradeRequest
+    from appliance.workflows.cluster.upgrading.request import UpgradeRequest
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""What an upgrade is asked for, what it finds, and what refuses it before the first change."""
+"""What an upgrade finds, and what refuses it before the first change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,7 @@ from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.moves.steps import OUT
 from appliance.model.upgrade.observed import node_versions
-from appliance.model.upgrade.plan import Situation, UpgradeOptions, UpgradePlan
+from appliance.model.upgrade.plan import Situation, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
 from appliance.workflows.cluster.foresight import foresee, out_of_service
@@ -26,44 +25,12 @@ if TYPE_CHECKING:
     from appliance.model.node.drain import Forecast
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
-    from appliance.model.state.journal import Run
     from appliance.model.state.upgrade import UpgradeMark
     from appliance.model.upgrade.gates import Gate
-    from appliance.model.upgrade.path import Hop
-    from appliance.workflows.cluster.upgrading.supply import Supply
+    from appliance.workflows.cluster.upgrading.request import UpgradeRequest
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS: Final = 10.0
-
-
-@dataclass(frozen=True)
-class UpgradeRequest:
-    """What was asked for, by whom.
-
-    Attributes:
-        desired: the site with the release that was asked for.
-        before: the release that ``site.yml`` has; ``desired`` has the one that was asked for.
-        supplies: release -> its bundle, of each that is at hand or that the services node serves.
-        hops: release -> what an upgrade needs of it, of every release that this tool knows.
-        measured: release -> part of an upgrade to it -> seconds.
-        accepted: names of settings whose loss is accepted.
-        allow_outage: go on although a service will be away.
-        pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
-    """
-
-    desired: Desired
-    hops: Mapping[str, Hop]
-    options: UpgradeOptions
-    run: Run
-    before: str = ""
-    supplies: Mapping[str, Supply] = field(default_factory=dict)
-    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    accepted: frozenset[str] = frozenset()
-    allow_outage: bool = False
-    dry_run: bool = False
-    pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
-        default=lambda: nullcontext(lambda: False)
-    )
 
 
 @dataclass(frozen=True)

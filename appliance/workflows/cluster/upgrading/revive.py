@@ -19,7 +19,8 @@ from appliance.model.state.upgrade import UpgradeMark
 from appliance.model.upgrade.inventory import revive_inventory
 from appliance.model.upgrade.moves.steps import UpgradeStep
 from appliance.model.upgrade.plan import UpgradePlan
-from appliance.workflows.cluster.upgrading.look import UpgradeRequest, UpgradeResult
+from appliance.workflows.cluster.upgrading.look import UpgradeResult
+from appliance.workflows.cluster.upgrading.request import UpgradeRequest
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import look_patiently

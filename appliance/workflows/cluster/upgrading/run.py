@@ -2,8 +2,7 @@
 
 Every step is verified by what is observed afterwards, before the next begins; each release of the
 path is planned from what runs when its turn comes. What must not be here: the path
-(:mod:`appliance.model.upgrade`), or how a node is renewed (roles ``kubernetes_upgrade`` and
-``kubernetes_runtime``).
+(:mod:`appliance.model.upgrade`), or how a node is renewed (roles).
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ from appliance.model.upgrade.proof import (
 )
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, RUNTIME
 from appliance.workflows.cluster.upgrading.gates import accepted_by, carry, window_days
-from appliance.workflows.cluster.upgrading.look import Seen, UpgradeRequest, observe_patiently
+from appliance.workflows.cluster.upgrading.look import Seen, observe_patiently
 from appliance.workflows.cluster.upgrading.nodes import Batches
+from appliance.workflows.cluster.upgrading.request import UpgradeRequest
 from appliance.workflows.cluster.upgrading.revive import keep_record
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.patience import API_SECONDS, Patience
