@@ -70,10 +70,12 @@ def killed_at_random(
     found = Kills(seed())
     dice = random.Random(found.seed)  # noqa: S311 - moments, no secret
     until = time.monotonic() + _ALL_SECONDS
-    for moment in sorted(dice.uniform(0.5, longest) for _ in range(most)):
+    for chosen in sorted(dice.uniform(0.5, longest) for _ in range(most)):
         if time.monotonic() > until:
             break
         before_each()
+        moment = chosen if chosen < longest else dice.uniform(0.5, longest)
+        began = time.monotonic()
         # No pipe: what a killed command leaves behind, as a shared SSH connection, keeps its end.
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
@@ -97,4 +99,6 @@ def killed_at_random(
         found.ended = True
         if goes_on:
             break
+        # It is shorter than was thought: the next moment is one of its own.
+        longest = min(longest, max(1.0, time.monotonic() - began))
     return found
