@@ -12,9 +12,11 @@ import yaml
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS, static_pod_changes
 from appliance.model.upgrade.losses import Carrier, find_losses
+from tests.unit.modules.loading import load
 from tests.unit.upgrade.handmade import Change, at, changed, of_pod, without
 
 DATA = Path(__file__).parents[2] / "data/upgrade"
+ZONE = load("coredns_zone")
 RECORDED = sorted(path.stem for path in DATA.glob("kubeadm-*.yml"))
 
 
@@ -218,6 +220,25 @@ CASES: dict[str, tuple[list[Change], set[str]]] = {
                 *("coredns", "spec", "template", "metadata", "annotations"),
                 value={"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"},
             )
+        ],
+        set(),
+    ),
+    "CoreDNS with the zone of Run:ai's backend": (
+        [
+            at(
+                *("coredns", "spec", "template", "metadata", "annotations"),
+                value={ZONE.READ: "0123456789abcdef"},
+            )
+        ],
+        set(),
+    ),
+    "a command that kubectl recorded": (
+        [
+            at(
+                *("coredns", "metadata", "annotations", "kubernetes.io/change-cause"),
+                value="kubectl scale deployment coredns --replicas=3 --record=true",
+            ),
+            at("coredns", "spec", "replicas", value=3),
         ],
         set(),
     ),

@@ -53,10 +53,12 @@ _NOTES: Final[Mapping[str, str]] = {
     "deployment.kubernetes.io/revision": "of the controller of Deployments",
     "deprecated.daemonset.template.generation": "of the API server (apps/v1 conversion)",
     "kubectl.kubernetes.io/last-applied-configuration": "what kubectl apply sent last",
-    "kubectl.kubernetes.io/restartedAt": "kubectl rollout restart; the Corefile's zone does that",
+    "kubectl.kubernetes.io/restartedAt": "kubectl rollout restart",
+    "kubernetes.io/change-cause": "the command that kubectl recorded last",
+    "appliance.dev/corefile": "of our coredns_zone: which Corefile the pods have read",
 }
-# kubeadm passes the proxies of its own environment on (cmd/kubeadm/app/util/env.go).
-_PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")
+# kubeadm passes on what ends so in its own environment (cmd/kubeadm/app/util/env.go).
+_PROXY: Final = "_proxy"
 _OF_THE_CONTAINER: Final = ("name", "args", "command", "env", "resources", "volumeMounts")
 _OF_THE_POD: Final = (
     *("containers", "volumes", "nodeSelector", "tolerations", "priorityClassName"),
@@ -168,7 +170,7 @@ def environment(container: Mapping[str, Any]) -> dict[str, Any]:
     for one in map(mapping, items(container.get("env"))):
         name, source = str(one.get("name")), mapping(one.get("valueFrom"))
         field = mapping(source.get("fieldRef")).get("fieldPath")
-        if name.lower() not in _PROXIES:
+        if not name.lower().endswith(_PROXY):
             found[name] = {"fieldRef": field} if field else one.get("value", source or "")
     return found
 
