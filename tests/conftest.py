@@ -10,10 +10,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import this_run
 from tests.this_run import built_bundle
+
+# A machine that is busy for a moment is no fault of a case.
+settings.register_profile("appliance", deadline=None)
+settings.load_profile("appliance")
 
 # The files that share a lab, in the order of their story.
 STORY = (
