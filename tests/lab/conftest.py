@@ -123,6 +123,16 @@ def lab_up(short: str, tmp: Path, *words: str) -> Iterator[Path]:
             lab_down(site.name)
 
 
+@contextmanager
+def installed_as(short: str, tmp: Path, bundle: Path, *words: str) -> Iterator[LabSite]:
+    """A lab of its own, installed from a bundle; without words one control plane, two workers."""
+    with lab_up(short, tmp, *words) as site:
+        lab = LabSite(site.name, site, bundle)
+        done = lab.install()
+        assert done.returncode == 0, done.stderr
+        yield lab
+
+
 def _begin(site: Path, *words: str) -> None:
     # The first one of a machine installs programs and builds the image of a node.
     with alone("machine"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import pytest
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
 from tests.lab.support import faults
+from tests.lab.support.backed_up import backed_up
 from tests.lab.support.cluster import KUBECTL
 from tests.lab.support.runbook import Runbook
 from tests.lab.support.trio import installed_trio
@@ -68,16 +68,8 @@ def trio(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> It
 def saved(trio: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Saved:
     """A backup of the lab, with an object of ours in it."""
     folder = tmp_path_factory.mktemp("backups")
-    key = folder / "key"
-    public = succeed("cluster", "backup", "key", str(key)).stdout
-    (recipient,) = re.findall(r"age1[a-z0-9]{58}", public)
-    settings = trio.directory / "group_vars/all/site.yml"
-    settings.write_text(
-        f"{settings.read_text()}\nbackup: {{recipients: [{recipient}], to: {folder}}}\n"
-    )
     trio.shell("cp1", f"{KUBECTL} create namespace before-the-backup")
-    succeed("cluster", "backup", "create", "--site", str(trio.directory), "--yes", timeout=SECONDS)
-    (file,) = folder.glob("*.backup")
+    file, key = backed_up(trio, folder, SECONDS)
     return Saved(trio, file, key)
 
 

@@ -25,7 +25,8 @@ from appliance.lab.site.site import KEY
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
 from tests.lab.support import faults
-from tests.lab.support.cluster import busybox, kubectl
+from tests.lab.support.backed_up import backed_up, put_work
+from tests.lab.support.cluster import kubectl
 from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -34,27 +35,6 @@ PAGE = Runbook("recover-the-cluster")
 FILE = "rack7-20260301T020000Z.backup"  # in the page
 SECONDS = 2400
 PASSWORD = Path(".appliance", "vault-password")
-DEPLOYMENT = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web, namespace: research}}
-spec:
-  replicas: 1
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec:
-      containers:
-        - name: web
-          image: {image}
-          command: [sh, -c, "mkdir /www; echo well >/www/index.html; exec httpd -f -p 8080 -h /www"]
-          readinessProbe: {{httpGet: {{path: /, port: 8080}}, periodSeconds: 1}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {{name: notes, namespace: research}}
-data: {{history: "three jobs"}}
-"""
 
 
 @dataclass
@@ -109,11 +89,9 @@ def burnt(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> I
         lab = LabSite(site.name, site, bundle_directory)
         done = lab.install(timeout=SECONDS)
         assert done.returncode == 0, done.stderr
-        kubectl(lab, "create namespace research")
-        text = DEPLOYMENT.format(image=busybox(lab))
-        kubectl(lab, f"apply -f - <<'END'\n{text}END")
+        put_work(lab)
         lab.settled(300)
-        file, key = _saved(lab, folder)
+        file, key = backed_up(lab, folder, SECONDS)
         kubectl(lab, "create namespace after-the-backup")
         _forget(site)
         for short in ("cp1", "w1"):
@@ -123,20 +101,6 @@ def burnt(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> I
         again = folder / "again" / site.name
         left = LabSite(site.name, again, bundle_directory)
         yield Burnt(left, file, key, again, site / PASSWORD)
-
-
-def _saved(lab: LabSite, folder: Path) -> tuple[Path, Path]:
-    key, place = folder / "key", folder / "backups"
-    place.mkdir()
-    public = succeed("cluster", "backup", "key", str(key)).stdout
-    (recipient,) = re.findall(r"age1[a-z0-9]{58}", public)
-    settings = lab.directory / "group_vars/all/site.yml"
-    settings.write_text(
-        f"{settings.read_text()}\nbackup: {{recipients: [{recipient}], to: {place}}}\n"
-    )
-    succeed("cluster", "backup", "create", "--site", str(lab.directory), "--yes", timeout=SECONDS)
-    (file,) = place.glob("*.backup")
-    return file, key
 
 
 def _forget(site: Path) -> None:

@@ -6,7 +6,6 @@ The site is a lab of its own, which is taken down first: its nodes' names are ne
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import tempfile
 import time
@@ -20,7 +19,8 @@ import pytest
 from appliance.lab.rehearsal.opened import NOTES
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, lab_up, wait_for
-from tests.lab.support.cluster import busybox, kubectl
+from tests.lab.support.backed_up import backed_up, put_work
+from tests.lab.support.cluster import kubectl
 from tests.lab.support.runbook import Runbook
 from tests.this_run import OS, lab_name
 
@@ -33,31 +33,11 @@ SECONDS = 2400
 PLACES = ("/var/lib/containers", "/var/lib/appliance-lab", "/run/appliance-lab")
 # A secret of the site, and the line of the private key that only its CA has.
 CANARY = "canary-of-the-rack-0c41"
-OBJECTS = """
+SECRET = f"""---
 apiVersion: v1
 kind: Secret
 metadata: {{name: token, namespace: research}}
-stringData: {{token: {canary}}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {{name: notes, namespace: research}}
-data: {{history: "three jobs"}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web, namespace: research}}
-spec:
-  replicas: 1
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec:
-      containers:
-        - name: web
-          image: {image}
-          command: [sh, -c, "mkdir /www; echo well >/www/index.html; exec httpd -f -p 8080 -h /www"]
-          readinessProbe: {{httpGet: {{path: /, port: 8080}}, periodSeconds: 1}}
+stringData: {{token: {CANARY}}}
 """
 
 
@@ -93,20 +73,6 @@ class Rehearsed:
         return [*PAGE.words(page, self.values()), "--yes"]
 
 
-def _saved(lab: LabSite, folder: Path) -> tuple[Path, Path]:
-    key, place = folder / "key", folder / "backups"
-    place.mkdir()
-    public = succeed("cluster", "backup", "key", str(key)).stdout
-    (recipient,) = re.findall(r"age1[a-z0-9]{58}", public)
-    settings = lab.directory / "group_vars/all/site.yml"
-    settings.write_text(
-        f"{settings.read_text()}\nbackup: {{recipients: [{recipient}], to: {place}}}\n"
-    )
-    succeed("cluster", "backup", "create", "--site", str(lab.directory), "--yes", timeout=SECONDS)
-    (file,) = place.glob("*.backup")
-    return file, key
-
-
 @pytest.fixture(scope="module")
 def rehearsed(
     tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path
@@ -119,11 +85,9 @@ def rehearsed(
         # A machine with other work may be too slow once; what is tried here comes later.
         done = site.install(timeout=SECONDS) if done.returncode else done
         assert done.returncode == 0, done.stderr
-        kubectl(site, "create namespace research")
-        text = OBJECTS.format(image=busybox(site), canary=CANARY)
-        kubectl(site, f"apply -f - <<'END'\n{text}END")
+        put_work(site, SECRET)
         site.settled(300)
-        file, key = _saved(site, folder)
+        file, key = backed_up(site, folder, SECONDS)
         site.status()
         address = site.address("cp1")
         authority = site.shell("cp1", "sed -n 2p /etc/kubernetes/pki/ca.key").strip()

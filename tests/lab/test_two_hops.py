@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import succeed
-from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.conftest import LabSite, installed_as, wait_for
 from tests.lab.support.api_probe import api_watched
 from tests.lab.support.runbook import Runbook
 from tests.lab.support.service_probe import asking
@@ -41,9 +41,7 @@ def first_lab(
     tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path
 ) -> Iterator[LabSite]:
     """One control plane and two workers on the first release."""
-    with lab_up("hop", tmp_path_factory.mktemp("labs")) as site:
-        lab = LabSite(site.name, site, bundle_directory)
-        assert lab.install().returncode == 0
+    with installed_as("hop", tmp_path_factory.mktemp("labs"), bundle_directory) as lab:
         yield lab
 
 

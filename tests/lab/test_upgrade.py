@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab.conftest import LabSite, lab_up
+from tests.lab.conftest import LabSite, installed_as
 from tests.lab.support.api_probe import api_watched
 from tests.lab.support.cluster import kubectl
 from tests.lab.support.runbook import Runbook
@@ -48,9 +48,7 @@ def old_lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) ->
     if given := os.environ.get("APPLIANCE_TEST_SITE"):
         yield LabSite(Path(given).name, Path(given), bundle_directory)
         return
-    with lab_up("upg", tmp_path_factory.mktemp("labs")) as site:
-        lab = LabSite(site.name, site, bundle_directory)
-        assert lab.install().returncode == 0
+    with installed_as("upg", tmp_path_factory.mktemp("labs"), bundle_directory) as lab:
         yield lab
 
 

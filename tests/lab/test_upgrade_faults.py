@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.conftest import LabSite, installed_as, wait_for
 from tests.lab.support import faults, faults_cluster
 from tests.lab.support.cluster import kubectl
 from tests.lab.support.frozen import frozen
@@ -46,9 +46,7 @@ PAGE, UPGRADE = Runbook("upgrade-that-failed"), Runbook("upgrade-kubernetes")
 @pytest.fixture(scope="module")
 def old_lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[LabSite]:
     """One control plane and two workers on the first release."""
-    with lab_up("upf", tmp_path_factory.mktemp("labs")) as site:
-        lab = LabSite(site.name, site, bundle_directory)
-        assert lab.install().returncode == 0
+    with installed_as("upf", tmp_path_factory.mktemp("labs"), bundle_directory) as lab:
         yield lab
 
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from tests.commands import succeed
-from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.conftest import LabSite, installed_as, wait_for
 from tests.lab.support.api_probe import api_watched
 from tests.lab.support.issuer import settings_file
 from tests.lab.support.service_probe import asking
@@ -54,9 +54,7 @@ def first_lab(
     tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path
 ) -> Iterator[LabSite]:
     """One control plane and two workers on the first release."""
-    with lab_up("kil", tmp_path_factory.mktemp("labs")) as site:
-        lab = LabSite(site.name, site, bundle_directory)
-        assert lab.install().returncode == 0
+    with installed_as("kil", tmp_path_factory.mktemp("labs"), bundle_directory) as lab:
         yield lab
 
 
