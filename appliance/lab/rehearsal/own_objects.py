@@ -108,7 +108,7 @@ class OwnObjects:
         answer = self._nodes.run_as_root(leader, script, stdin=stdin, timeout=CALL_SECONDS)
         if answer.code != 0:
             raise LabError(
-                f"{leader.name}: an object of the lab was not written: "
+                f"{leader.name}: kubectl could not read or write an object of the lab: "
                 f"{answer.errors.strip()[:300]}",
                 hint="run the same command again: it resumes here",
             )
