@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import pytest
@@ -344,6 +345,21 @@ def test_of_a_hundred_nodes_those_have_a_row_that_moved_last() -> None:
     assert "w1 " in text
     assert "w2 " not in text
     assert f"and {100 - MOST_NODE_ROWS} more" in text
+
+
+def test_a_node_that_moves_while_its_row_is_drawn_ends_no_drawing() -> None:
+    class Moving(dict[str, str]):
+        """What another thread does between two looks at it."""
+
+        def items(self) -> Any:
+            found = list(super().items())
+            self.pop("w2", None)
+            return found
+
+    display = imaging(3)
+    display._tasks = Moving(display._tasks)
+    assert any(line.split()[:1] == ["w2"] for line in drawn(display, 80))
+    assert "w2" not in display._tasks
 
 
 def test_the_live_table_is_titled_as_the_command_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,20 +263,22 @@ class LiveProgress:
         """Node and what it does, in the order of the step's nodes; those that moved last."""
         if state != "running" or step in BY_NAME or len(self._tasks) < 2:
             return []
-        told = [node for node, task in self._tasks.items() if task]
-        shown = told[-MOST_NODE_ROWS:]
+        told = [(node, task) for node, task in self._snapshot() if task]
         place = {node: number for number, node in enumerate(self._order)}
-        shown.sort(key=lambda node: place.get(node, len(place)))
-        rows = [(node, self._tasks[node]) for node in shown]
+        shown = sorted(told[-MOST_NODE_ROWS:], key=lambda one: place.get(one[0], len(place)))
         more = len(told) - len(shown)
-        return [*rows, ("", f"and {more} more")] if more else rows
+        return [*shown, ("", f"and {more} more")] if more else shown
+
+    def _snapshot(self) -> list[tuple[str, str]]:
+        """The tasks at one moment: threads of nodes move them while others draw."""
+        return list(self._tasks.items())
 
     def _now(self, state: str) -> str:
         """The current tasks of a step that runs: each once, with its nodes if they differ."""
         if state not in ("running", "verifying"):
             return ""
         nodes: dict[str, list[str]] = {}
-        for node, task in self._tasks.items():
+        for node, task in self._snapshot():
             if task:
                 nodes.setdefault(task, []).append(node)
         if len(nodes) == 1 and len(self._tasks) > 1:
