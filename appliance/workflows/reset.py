@@ -58,7 +58,7 @@ class ResetRequest:
 
     Attributes:
         site: all that the inventory names.
-        runtime: what runs the containers of nodes of the site's release.
+        runtimes: what runs the containers of nodes: of the site's release, then of other ones.
         confirmed_site: the site's name as it was typed; empty: it is asked.
         without: nodes that do not answer, and are left as they are.
         lose_data: data that no install makes again go too.
@@ -68,7 +68,7 @@ class ResetRequest:
 
     site: Site
     run: Run
-    runtime: Runtime
+    runtimes: tuple[Runtime, ...]
     confirmed_site: str = ""
     without: frozenset[str] = frozenset()
     lose_data: bool = False
@@ -333,7 +333,7 @@ class _Acts:
         node, seen = self._site.node(one.node), self._observed
         state = seen.cluster
         member = state.nodes.get(one.node) if isinstance(state, Cluster) else None
-        socket = cri_socket(member, seen.node_facts.get(one.node), self._request.runtime)
+        socket = cri_socket(member, seen.node_facts.get(one.node), self._request.runtimes)
         inventory = reset_inventory(self._site, node, one.reset, socket)
         kept = {"node_reset_snapshots_kept": not one.loses_data}
         inventory["all"]["vars"] |= kept  # type: ignore[index]

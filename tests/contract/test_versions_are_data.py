@@ -95,6 +95,22 @@ def test_no_program_and_no_role_names_a_version_of_kubernetes() -> None:
     assert found == []
 
 
+def test_no_program_of_the_control_host_names_a_runtimes_socket() -> None:
+    sockets = {load_release(name).runtime.socket for name in list_releases()}
+    assert len(sockets) > 1
+    apart = tree.ROOT / "appliance" / "probe"
+    paths = [path for path in searched() if path.is_relative_to(tree.ROOT / "appliance")]
+    found = [
+        f"{path.relative_to(tree.ROOT)}: {socket}"
+        for path in paths
+        if path.suffix == ".py" and not path.is_relative_to(apart)
+        for text in strings_of(path)
+        for socket in sockets
+        if socket in text
+    ]
+    assert found == []
+
+
 def test_the_search_sees_a_version_wherever_it_may_stand(tmp_path: Path) -> None:
     program = tmp_path / "a.py"
     program.write_text('"""Of 1.23.5."""\nTABLE = {"1.23": "3.5"}\n')

@@ -20,7 +20,7 @@ from appliance.adapters.local.shipped import (
 )
 from appliance.errors import ConfigError
 from appliance.model.bundle.release.based_on import BASED_ON, based_on
-from appliance.model.bundle.release.release import Artifact, Release
+from appliance.model.bundle.release.release import Artifact, Release, Runtime
 
 __all__ = [
     "RELEASES",
@@ -31,6 +31,7 @@ __all__ = [
     "list_releases",
     "load_release",
     "load_release_with_standins",
+    "runtimes_after",
 ]
 
 STANDINS = PACKAGE / "lab" / "standins"
@@ -114,3 +115,8 @@ def load_release_with_standins(name: str, *, genuine: bool = False) -> Release:
 
 def _faults(error: ValidationError) -> list[str]:
     return [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+
+
+def runtimes_after(release: Release) -> tuple[Runtime, ...]:
+    """What runs the containers of a node of this release; then that of every release here."""
+    return (release.runtime, *(load_release(name).runtime for name in list_releases()))

@@ -72,14 +72,14 @@ class NodeRemoveRequest:
 
     Attributes:
         site: all that the inventory names.
-        runtime: what runs the containers of nodes of the site's release.
+        runtimes: what runs the containers of nodes: of the site's release, then of other ones.
         without_backup: begin although the newest backup is not fresh.
     """
 
     site: Site
     removal: RemovalRequest
     run: Run
-    runtime: Runtime
+    runtimes: tuple[Runtime, ...]
     dry_run: bool = False
     without_backup: bool = False
 
@@ -332,7 +332,7 @@ class _Removal:
     def _reset(self, reset: Reset) -> None:
         session, site, name = self._session, self._site, self._node.name
         member, seen = self._cluster.nodes.get(name), self._observed.node_facts.get(name)
-        socket = cri_socket(member, seen, self._request.runtime)
+        socket = cri_socket(member, seen, self._request.runtimes)
         inventory = reset_inventory(site, self._node, reset, socket)
         play = Play(self._request.run.id, RESET, (name,), inventory)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.local.content import list_releases, load_release
 from appliance.model.bundle.release.release import Runtime
 from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.nodes.cri_socket import ANNOTATION, cri_socket
@@ -14,6 +15,7 @@ from tests.unit.membership.test_node_remove import Bench
 
 DOCKER, CONTAINERD = "/var/run/dockershim.sock", "unix:///run/containerd/containerd.sock"
 OLD, NEW = Runtime(name="docker", socket=DOCKER), Runtime(name="containerd", socket=CONTAINERD)
+KNOWN = tuple(load_release(name).runtime for name in list_releases())
 OWN = "unix:///run/k3s/containerd/containerd.sock"
 
 
@@ -38,7 +40,15 @@ def test_what_the_kubelet_reports_counts(
     told: str, noted: str, wanted: Runtime, expected: str
 ) -> None:
     member = ClusterNode("w2", True, runtime=told, annotations={ANNOTATION: noted})
-    assert cri_socket(member, None, wanted) == expected
+    assert cri_socket(member, None, (wanted, *KNOWN)) == expected
+
+
+def test_the_releases_say_where_a_runtime_is_reached() -> None:
+    moved = Runtime(name="docker", socket="unix:///var/run/cri-dockerd.sock")
+    member = ClusterNode("w2", True, runtime="docker://24.0.7", annotations={ANNOTATION: DOCKER})
+    assert cri_socket(member, None, (NEW, moved)) == moved.socket
+    # No release knows it: then the wanted one is all that can be tried.
+    assert cri_socket(member, None, (NEW,)) == CONTAINERD
 
 
 @pytest.mark.parametrize(
@@ -58,7 +68,7 @@ def test_without_a_node_object_the_machine_is_asked(runtime: Any, expected: str 
     document["runtime"] = runtime
     facts = samples.node_facts({"w2": document})["w2"]
     for wanted in (OLD, NEW):
-        assert cri_socket(None, facts, wanted) == (expected or wanted.socket)
+        assert cri_socket(None, facts, (wanted, *KNOWN)) == (expected or wanted.socket)
 
 
 def test_a_node_of_the_old_runtime_is_reset_through_it_in_the_middle_of_an_upgrade() -> None:

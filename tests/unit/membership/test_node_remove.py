@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.local.content import runtimes_after
 from appliance.errors import (
     ClusterError,
     NodeUnreachable,
@@ -101,7 +102,7 @@ class Bench:
             self.rack.desired.site,
             RemovalRequest(name, **desired),
             run("node remove"),
-            self.rack.desired.release.runtime,
+            runtimes_after(self.rack.desired.release),
             dry_run=dry_run,
             without_backup=without_backup,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.local.content import runtimes_after
 from appliance.errors import (
     ApplianceError,
     BmcRefused,
@@ -134,7 +135,7 @@ class Bench:
             self.desired.site,
             RemovalRequest("w1", **more),
             run("node remove"),
-            self.desired.release.runtime,
+            runtimes_after(self.desired.release),
             dry_run=dry_run,
         )
 

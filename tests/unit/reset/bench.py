@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from appliance.adapters.local.content import runtimes_after
 from appliance.model.node.baseline import Passport
 from appliance.model.plan.reset.remains import Remains
 from appliance.model.site.settings import Node
@@ -184,7 +185,7 @@ class Bench:
         request = ResetRequest(
             self.site,
             run("reset"),
-            self.rack.desired.release.runtime,
+            runtimes_after(self.rack.desired.release),
             cluster_ca=self.kubeconfig,
             site_ca=lambda: self.site_ca,
             **wanted,

@@ -127,6 +127,7 @@ def _remove(
     dry_run: bool,
     without_backup: bool,
 ) -> RemoveResult:
+    from appliance.adapters.local.content import runtimes_after
     from appliance.workflows.node.remove import COMMAND, NodeRemoveRequest, node_remove
 
     def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: AnsweringMachine) -> bool:
@@ -143,7 +144,7 @@ def _remove(
             connected.site,
             removal,
             run,
-            connected.desired.release.runtime,
+            runtimes_after(connected.desired.release),
             dry_run=dry_run,
             without_backup=without_backup,
         )

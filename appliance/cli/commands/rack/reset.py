@@ -77,6 +77,7 @@ def reset(
 
     Example: appliance reset --wipe rack7 --dry-run
     """
+    from appliance.adapters.local.content import runtimes_after
     from appliance.adapters.reset.local_state import cluster_ca, forget_cluster
     from appliance.adapters.reset.remains import SshRemains
     from appliance.workflows.reset import COMMAND, ResetRequest
@@ -89,7 +90,7 @@ def reset(
     request = ResetRequest(
         connected.site,
         run,
-        connected.desired.release.runtime,
+        runtimes_after(connected.desired.release),
         wipe,
         frozenset(without),
         lose_data,

@@ -8,6 +8,7 @@ none. What must not be here: which runtime a release wants.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,29 +18,34 @@ if TYPE_CHECKING:
 
 # kubeadm notes the socket of a member there: cmd/kubeadm/app/constants, AnnotationKubeadmCRISocket.
 ANNOTATION: Final = "kubeadm.alpha.kubernetes.io/cri-socket"
-SOCKETS: Final = {
-    "docker": "/var/run/dockershim.sock",
-    "containerd": "unix:///run/containerd/containerd.sock",
-}
 _SOCKET: Final = re.compile(r"(unix://)?/[\w./-]+\.sock", re.ASCII)
-_OF: Final = {"dockershim.sock": "docker", "containerd.sock": "containerd"}
 
 
-def cri_socket(member: ClusterNode | None, facts: NodeFacts | None, wanted: Runtime) -> str:
+def cri_socket(
+    member: ClusterNode | None, facts: NodeFacts | None, runtimes: Sequence[Runtime]
+) -> str:
     """The socket to reset a machine with.
 
     Args:
         member: its Node object: its kubelet reports there which runtime it talks to.
         facts: the machine's; asked where there is no Node object any more.
-        wanted: the runtime of the site's release, where nothing tells another one.
+        runtimes: that of the site's release, which counts where nothing tells another one; then
+            those of other releases, which the machine may still have.
     """
+    wanted = runtimes[0]
+    of = {_program(one.socket): one.name for one in runtimes}
     told = member.runtime.partition("://")[0] if member else ""
     name = told or _running(facts) or wanted.name
     noted = member.annotations.get(ANNOTATION, "") if member else ""
     # Its own kubelet may write the annotation: only a socket of the reported runtime counts.
-    if _SOCKET.fullmatch(noted) and _OF.get(noted.rpartition("/")[2]) == name:
+    if _SOCKET.fullmatch(noted) and of.get(_program(noted)) == name:
         return noted
-    return wanted.socket if name == wanted.name else SOCKETS.get(name, wanted.socket)
+    return next((one.socket for one in runtimes if one.name == name), wanted.socket)
+
+
+def _program(socket: str) -> str:
+    """The name of a socket, which is its program's wherever it lies."""
+    return socket.rpartition("/")[2]
 
 
 def _running(facts: NodeFacts | None) -> str:
