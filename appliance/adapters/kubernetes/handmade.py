@@ -21,6 +21,7 @@ from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import DeprecatedUse, Silence
+from appliance.model.upgrade.handmade.kubelet_units import MOST_UNIT_BYTES, UNIT_FILES
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS
 from appliance.model.upgrade.losses import Document, Documents
 
@@ -82,27 +83,41 @@ class HandmadeReader(ApiConnection):
         control_plane = [node for node in members if node.name in by_name]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             kubelets = pool.map(lambda node: self._file(node, KUBELET), members)
+            units = pool.map(self._units, members)
             manifests = pool.map(self._manifests, control_plane)
             api = self._of_the_api()
             return Documents(
                 **api,
                 manifests=dict(zip((n.name for n in control_plane), manifests, strict=True)),
                 kubelet_files=dict(zip((n.name for n in members), kubelets, strict=True)),
+                kubelet_units=dict(zip((n.name for n in members), units, strict=True)),
             )
 
     def _manifests(self, node: Node) -> dict[str, Any]:
         return {name: self._file(node, f"{MANIFESTS}/{name}.yaml") for name in COMPONENTS}
 
+    def _units(self, node: Node) -> dict[str, str | Silence]:
+        found = {}
+        for part, path in UNIT_FILES.items():
+            text = self._text(node, path, MOST_UNIT_BYTES)
+            is_large = isinstance(text, str) and len(text) >= MOST_UNIT_BYTES
+            found[part] = Silence(f"{MOST_UNIT_BYTES >> 10} KiB or more") if is_large else text
+        return found
+
     def _file(self, node: Node, path: str) -> Document | Silence:
+        text = self._text(node, path, MOST_BYTES)
+        return text if isinstance(text, Silence) else values_of(text)
+
+    def _text(self, node: Node, path: str, most_bytes: int) -> str | Silence:
         try:
             answer = self.nodes.read_as_root(
-                node, path, most_bytes=MOST_BYTES, timeout=FILE_SECONDS
+                node, path, most_bytes=most_bytes, timeout=FILE_SECONDS
             )
         except ApplianceError as error:
             return Silence(error.message)
         if answer.code != 0:
             return Silence(f"it cannot be read: {answer.errors.strip()[:200]}")
-        return values_of(answer.output)
+        return answer.output
 
     def _of_the_api(self) -> dict[str, Document | Silence]:
         try:

@@ -1,8 +1,9 @@
-"""What kubeadm would silently drop: settings of a cluster that it renders without them.
+"""What an upgrade would silently drop: settings of a cluster that kubeadm renders without them.
 
 Measured on 1.23.5 to 1.23.17: edited arguments of static pods, the kubelet's config.yaml, resources
 of CoreDNS and the DaemonSet of kube-proxy are lost; CoreDNS' Corefile and replicas,
-kubeadm-flags.env and kube-proxy's ConfigMap are kept. Pure: documents come in as data. What must
+kubeadm-flags.env and kube-proxy's ConfigMap are kept. This tool itself writes the files of the
+kubelet's unit again. Pure: documents come in as data. What must
 not be here: reading them, or refusing (:mod:`appliance.model.upgrade.gates`).
 """
 
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.handmade.addons import coredns_changes, kube_proxy_changes
+from appliance.model.upgrade.handmade.kubelet_units import UNIT_FILES, unit_changes
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.handmade.settings_diff import ABSENT, flat, shown
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS, arguments, static_pod_changes
@@ -34,6 +36,7 @@ class Documents:
         kubelet_files: node -> /var/lib/kubelet/config.yaml.
         coredns: the Deployment.
         kube_proxy: the DaemonSet.
+        kubelet_units: node -> name in UNIT_FILES -> the text of the file.
     """
 
     cluster_configuration: Document | Silence
@@ -42,6 +45,7 @@ class Documents:
     kube_proxy: Document | Silence
     manifests: Mapping[str, Mapping[str, Document] | Silence] = field(default_factory=dict)
     kubelet_files: Mapping[str, Document | Silence] = field(default_factory=dict)
+    kubelet_units: Mapping[str, Mapping[str, str | Silence]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def find_losses(found: Documents, carrier: Carrier) -> tuple[Loss, ...] | Silenc
     silence = next(_silences(found), None)
     if silence is not None:
         return silence
-    losses = [*_of_static_pods(found, carrier), *_of_kubelets(found, carrier)]
+    losses = [*_of_static_pods(found, carrier), *_of_kubelets(found, carrier), *_of_units(found)]
     configured, newest = found.cluster_configuration, carrier.newest.get("coredns", "")
     for name, changes in (
         ("coredns", coredns_changes(found.coredns, configured, newest)),
@@ -85,6 +89,10 @@ def _silences(found: Documents) -> Iterator[Silence]:
         ("the DaemonSet of kube-proxy", found.kube_proxy),
     ):
         yield from _silence(what, document)
+    yield from _silences_of_nodes(found)
+
+
+def _silences_of_nodes(found: Documents) -> Iterator[Silence]:
     for node, manifests in found.manifests.items():
         if isinstance(manifests, Silence):
             yield Silence(f"{node}: static pods: {manifests.reason}", manifests.cure)
@@ -93,6 +101,11 @@ def _silences(found: Documents) -> Iterator[Silence]:
             yield from _silence(f"{node}: the manifest of {component}", manifests.get(component))
     for node, document in found.kubelet_files.items():
         yield from _silence(f"{node}: the kubelet's config.yaml", document)
+    for node, texts in found.kubelet_units.items():
+        for part, path in UNIT_FILES.items():
+            text = texts.get(part, Silence("absent"))
+            if isinstance(text, Silence):
+                yield Silence(f"{node}: {path}: {text.reason}", text.cure)
 
 
 def _silence(what: str, document: object) -> Iterator[Silence]:
@@ -152,6 +165,13 @@ def _of_kubelets(found: Documents, carrier: Carrier) -> Iterator[Loss]:
                 key in wanted and wanted[key] == was,
                 f"kubernetes.kubelet.{key}" if _WORD.fullmatch(key) else "",
             )
+
+
+def _of_units(found: Documents) -> Iterator[Loss]:
+    for node, texts in found.kubelet_units.items():
+        for part, text in texts.items():
+            for one in unit_changes(part, text) if isinstance(text, str) else ():
+                yield Loss(f"{part}.{one.key}", (node,), one.was, one.will)
 
 
 def _grouped(losses: Iterable[Loss]) -> Iterator[Loss]:

@@ -141,12 +141,15 @@ class Files(SshNodes):
     def read_as_root(
         self, node: Node, path: str, *, most_bytes: int | None = None, timeout: float = 60
     ) -> Answer:
-        assert most_bytes == 256 << 10 or path.endswith("admin.conf")
+        most = 16 << 10 if path.startswith("/etc/systemd/") else 256 << 10
+        assert most_bytes == most or path.endswith("admin.conf")
         assert timeout
         if node.name == "w2":
             raise NodeUnreachable("w2: ssh: timed out")
         if path.endswith("admin.conf") or path.endswith("etcd.yaml"):
             return Answer(1, "", f"cat: {path}: No such file or directory")
+        if node.name == "w1" and path.endswith("10-kubeadm.conf"):
+            return Answer(0, "x" * (16 << 10), "")
         return Answer(0, f"path: {path}", "")
 
 
@@ -160,6 +163,12 @@ def test_each_file_is_read_on_its_node_and_each_silence_has_its_reason() -> None
     assert "No such file" in cp1["etcd"].reason
     assert found.kubelet_files["w1"] == {"path": "/var/lib/kubelet/config.yaml"}
     assert found.kubelet_files["w2"] == Silence("w2: ssh: timed out")
+    assert found.kubelet_units["cp1"] == {
+        "kubelet-unit": "path: /etc/systemd/system/kubelet.service",
+        "kubelet-drop-in": "path: /etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
+    }
+    assert found.kubelet_units["w1"]["kubelet-drop-in"] == Silence("16 KiB or more")
+    assert set(found.kubelet_units["w2"].values()) == {Silence("w2: ssh: timed out")}
     assert list(found.kubelet_files) == ["cp1", "w1", "w2"]
     for document in (found.cluster_configuration, found.coredns, found.kube_proxy):
         assert isinstance(document, Silence)

@@ -10,9 +10,11 @@ from typing import Any
 
 import yaml
 
+from appliance.model.upgrade.handmade.kubelet_units import DROP_IN, UNIT
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS
 from appliance.model.upgrade.losses import Documents
 
+ROOT = Path(__file__).parents[3]
 DATA = Path(__file__).parents[2] / "data/upgrade/kubeadm-1.23.5"
 NODES = ("cp1", "cp2")
 KUBELET: dict[str, Any] = {
@@ -47,6 +49,27 @@ def recorded(name: str) -> Any:
     return copy.deepcopy(_recorded(name))
 
 
+@cache
+def _written(template: str, runtime: str) -> str:
+    role = ROOT / "roles/kubernetes_node"
+    folder = yaml.safe_load((role / "vars/main.yml").read_text())["__kubernetes_node_bin_dir"]
+    text = (role / f"templates/{template}.j2").read_text()
+    for variable, value in (
+        ("ansible_managed | comment", "#\n# Ansible managed\n#"),
+        ("__kubernetes_node_bin_dir", folder),
+        ("kubernetes_node_runtime", runtime),
+    ):
+        text = text.replace(f"{{{{ {variable} }}}}", value)
+    assert "{{" not in text
+    return text
+
+
+def units(runtime: str = "docker") -> dict[str, Any]:
+    """The files of the kubelet's unit as role kubernetes_node writes them."""
+    files = {UNIT: "kubelet.service", DROP_IN: "10-kubeadm.conf"}
+    return {part: _written(template, runtime) for part, template in files.items()}
+
+
 def untouched() -> dict[str, Any]:
     """All documents of a cluster that nobody touched."""
     return {
@@ -56,6 +79,7 @@ def untouched() -> dict[str, Any]:
         "kube_proxy": recorded("kube-proxy"),
         "manifests": {node: {name: recorded(name) for name in COMPONENTS} for node in NODES},
         "kubelet_files": {node: copy.deepcopy(KUBELET) for node in (*NODES, "w1")},
+        "kubelet_units": {node: units() for node in (*NODES, "w1")},
     }
 
 

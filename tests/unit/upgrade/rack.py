@@ -268,6 +268,7 @@ class FakeEvidence:
         self.begun: set[str] | Silence = set()
         self.asked_of: list[tuple[str, str]] = []
         self.kubelets: dict[str, Any] = {}
+        self.units: dict[str, str] = {}
         self.carried: list[tuple[Any, Any]] = []
 
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
@@ -297,6 +298,7 @@ class FakeEvidence:
         pods = found["manifests"]["cp1"]
         found["manifests"] = {name: pods for name in names if name.startswith("cp")}
         found["kubelet_files"] = dict.fromkeys(names, handmade.KUBELET | self.kubelets)
+        found["kubelet_units"] = dict.fromkeys(names, handmade.units() | self.units)
         if self.carried:
             found["kubelet_configuration"] = self.carried[-1][0]
         return handmade.documents(found)

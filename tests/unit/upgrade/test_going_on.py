@@ -12,7 +12,9 @@ from appliance.errors import ClusterError, PreflightFailed, StepNotVerified
 from appliance.model.state.upgrade import ANNOTATION as MARK
 from appliance.model.state.upgrade import UpgradeMark, mark_of
 from appliance.model.upgrade.evidence import EtcdStatus, Silence
+from appliance.model.upgrade.handmade.kubelet_units import UNIT
 from tests import samples
+from tests.unit.upgrade.handmade import units
 from tests.unit.upgrade.rack import NEW, NEXT, Bench, FakeEvidence
 from tests.unit.upgrade.test_upgrade_workflow import judged
 
@@ -84,6 +86,22 @@ def test_a_setting_of_a_node_that_has_the_release_is_not_compared_again() -> Non
         return found
 
     evidence_of(bench).documents = only_on_w1  # type: ignore[method-assign]
+    assert bench.upgrade().ended
+
+
+def test_an_edited_unit_is_refused_by_name_until_its_kubelet_is_new() -> None:
+    bench, name = judged(), "kubelet-unit.Service.Restart"
+    evidence_of(bench).units = {UNIT: units()[UNIT].replace("always", "no")}
+    before = list(bench.rack.done)
+    with pytest.raises(PreflightFailed, match=rf"{name} on cp1, w1, w2 is no; this tool writes"):
+        bench.upgrade()
+    assert bench.rack.done == before
+    bench.upgrade(pause_after="w1", accepted=frozenset({name}))
+    evidence_of(bench).units = {UNIT: units()[UNIT].replace("RestartSec=5", "RestartSec=9")}
+    # Nothing is written any more on the nodes that are done.
+    with pytest.raises(PreflightFailed, match=r"kubelet-unit\.Service\.RestartSec on w2 is 9"):
+        bench.upgrade()
+    evidence_of(bench).units = {}
     assert bench.upgrade().ended
 
 

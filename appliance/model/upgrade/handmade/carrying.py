@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.components.access.oidc import is_enabled, wanted_flags
 from appliance.model.components.control_plane.log_limits import log_limits
+from appliance.model.upgrade.handmade.kubelet_units import of_unit
 from appliance.model.upgrade.handmade.loss import Loss
 from appliance.model.upgrade.losses import Carrier, Document, Documents
 
@@ -51,6 +52,8 @@ def losses_to_come(
     steps = (*plan.steps, *plan.rest)
     hop = plan.hops[0].kubernetes if plan.hops else None
     masters = {name for one in steps if one.kind == "control_plane" for name in one.nodes}
+    # The files of its unit come with a new kubelet.
+    renewed = {name for one in steps if one.kind == "nodes" for name in one.nodes}
     applied = all(one.action != "apply" for one in steps if one.release == plan.release)
     kubelets = {
         name
@@ -63,6 +66,7 @@ def losses_to_come(
     for loss in losses:
         if loss.nodes:
             due = kubelets if loss.name.startswith(_KUBELET) else masters
+            due = renewed if of_unit(loss.name) else due
             names = tuple(name for name in loss.nodes if name in due)
             found += [replace(loss, nodes=names)] if names else []
         elif any(one.action == "apply" for one in steps):

@@ -20,7 +20,8 @@ from appliance.model.documents.typed_json import Line
 from appliance.model.support.forms import marked
 from appliance.model.support.redaction import redacted
 from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.handmade.loss import Loss
+from appliance.model.upgrade.handmade.kubelet_units import UNIT_FILES
+from appliance.model.upgrade.handmade.loss import Loss, writer
 from appliance.model.upgrade.handmade.settings_diff import MOST_LEVELS, shown
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS, arguments
 from appliance.model.upgrade.handmade.told import is_after_secret, is_secret, told, told_value
@@ -34,6 +35,7 @@ WHOLE: Final = ("args", "command", "tolerations", "priorityClassName", "containe
 # Every other field of a pod or of a workload is told, and not made in a lab.
 _FIELDS: Final = ("container.", "metadata.", "pod.", "spec.", "volumeMounts.")
 NOT_MADE: Final = "a lab does not change that field of a pod"
+UNIT_NOT_MADE: Final = "a lab keeps the kubelet's unit as this tool writes it"
 FILE_NOT_COPIED: Final = "it names a file, and files of nodes are not copied"
 NOT_KEPT: Final = "its value was not kept whole"
 SECRET: Final = "its value is secret, and was not kept"  # noqa: S105  (a sentence)
@@ -47,7 +49,8 @@ class Handmade:
     """One hand-made setting.
 
     Attributes:
-        part: ``kubelet``, ``coredns``, ``kube-proxy``, or a component of the control plane.
+        part: ``kubelet``, a file of its unit, ``coredns``, ``kube-proxy``, or a component of the
+            control plane.
         keys: where it is in its document, e.g. ``("resources", "limits", "memory")``.
         was: the value on the site, for people; without secrets.
         will: what kubeadm renders, for people.
@@ -71,7 +74,7 @@ class Handmade:
 
     def sentence(self) -> str:
         """The difference in one line."""
-        return f"{self.name} is {self.was}; kubeadm renders {self.will}"
+        return f"{self.name} is {self.was}; {writer(self.part)} {self.will}"
 
 
 def handmade_of(found: Documents) -> Mapping[str, tuple[Handmade, ...]] | Silence:
@@ -83,11 +86,13 @@ def handmade_of(found: Documents) -> Mapping[str, tuple[Handmade, ...]] | Silenc
         found,
         manifests={n: m for n, m in found.manifests.items() if _is_read(m)},
         kubelet_files={n: d for n, d in found.kubelet_files.items() if _is_read(d)},
+        kubelet_units={n: d for n, d in found.kubelet_units.items() if _is_read(d)},
     )
     losses = find_losses(read, Carrier())
     if isinstance(losses, Silence):
         return losses
     half_read = found.manifests.keys() - read.manifests.keys()
+    half_read |= found.kubelet_units.keys() - read.kubelet_units.keys()
     nodes = [node for node in read.kubelet_files if node not in half_read]
     lost: dict[str, list[Loss]] = {"": [], **{node: [] for node in nodes}}
     for loss in losses:
@@ -127,7 +132,8 @@ def _handmade(loss: Loss, node: str, found: Documents) -> Handmade:
 
 
 def _is_field(part: str, keys: Sequence[str]) -> bool:
-    return part != KUBELET and len(keys) == 1 and keys[0].startswith(_FIELDS)
+    is_of_pod = part != KUBELET and len(keys) == 1 and keys[0].startswith(_FIELDS)
+    return is_of_pod or part in UNIT_FILES
 
 
 def _line(text: str) -> str:
@@ -164,6 +170,8 @@ def _place(part: str, key: str, node: str, found: Documents) -> tuple[tuple[str,
         document = found.kubelet_files.get(node)
         places = leaves(document) if isinstance(document, Mapping) else ()
         return next(((path, value) for path, value in places if ".".join(path) == key), None)
+    if part in UNIT_FILES:
+        return None
     if part in ADD_ONS:
         document = found.coredns if part == "coredns" else found.kube_proxy
         return _of_pod(part, key, template_of(document))
@@ -248,6 +256,8 @@ def reason_not_made(one: Handmade, reserved: Sequence[str] = ()) -> str:
         one: the setting.
         reserved: keys of the kubelet's configuration that the lab needs for itself.
     """
+    if one.part in UNIT_FILES:
+        return UNIT_NOT_MADE
     is_missing = not one.there and one.part != KUBELET and one.keys[0] == "volumes"
     if _is_field(one.part, one.keys) or is_missing:
         return NOT_MADE
