@@ -27,6 +27,7 @@ from appliance.model.state.cluster.cluster import (
     Volume,
 )
 from appliance.model.state.cluster.pods import Pod
+from appliance.model.state.cluster.resources import Resources
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.nodes.roles import LABELS, RolesView, inventory_roles
@@ -351,6 +352,7 @@ def cluster(desired: Desired) -> Cluster:
                 control_plane="control_plane" in node.groups,
                 serial=f"SN-{node.name}",
                 network_tested="2026-01-01T00:00:00+00:00",
+                allocatable=Resources(64_000, 512 << 30, 110),
             )
             for node in members
         },

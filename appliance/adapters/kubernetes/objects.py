@@ -21,6 +21,7 @@ from appliance.model.state.cluster.cluster import (
 from appliance.model.state.cluster.gpu_labels import PREFIX as NVIDIA
 from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.cluster.pods import Pod, PodFault, Toleration
+from appliance.model.state.cluster.resources import Resources, allocatable_of, requests_of
 from appliance.model.state.facts.placeholders import told_serial
 from appliance.model.state.nodes.roles import CONTROL_PLANE_LABELS
 
@@ -81,6 +82,7 @@ def node_of(node: Any, pods: Sequence[Pod] = ()) -> ClusterNode:
         writers=_writers(getattr(node.metadata, "managed_fields", None)),
         etcd_ready=all(etcd) if etcd else None,
         runtime=(info.container_runtime_version or "") if info else "",
+        allocatable=allocatable_of(node.status.allocatable),
     )
 
 
@@ -159,6 +161,8 @@ def pod_of(pod: Any) -> Pod:
         user=next((labels[key] for key in USER_LABELS if labels.get(key)), ""),
         grace_seconds=spec.termination_grace_period_seconds or 0,
         images=tuple(container.image or "" for container in spec.containers or []),
+        requests=_requests(spec),
+        node_selector=spec.node_selector or {},
     )
 
 
@@ -194,6 +198,23 @@ def devices_asked(pod: Any) -> Counter[str]:
     for container in pod.spec.containers:
         asked.update(devices_of(container.resources.limits if container.resources else None))
     return asked
+
+
+def _requests(spec: Any) -> Resources | None:
+    """What the scheduler reserves beside GPUs; None where one quantity, of GPUs too, is unclear."""
+    own, first = (
+        [_asked(container) for container in several or []]
+        for several in (spec.containers, spec.init_containers)
+    )
+    if any(WHOLE in one and not COUNT.fullmatch(str(one[WHOLE])) for one in (*own, *first)):
+        return None
+    return requests_of(own, first, spec.overhead)
+
+
+def _asked(container: Any) -> Mapping[str, str]:
+    """The requests of a container; a limit alone is one, as the API server makes it."""
+    told = container.resources
+    return {**(told.limits or {}), **(told.requests or {})} if told else {}
 
 
 def _owner(pod: Any) -> tuple[str, str] | None:

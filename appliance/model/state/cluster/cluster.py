@@ -14,6 +14,7 @@ from typing import Literal
 from appliance.model.state.cluster.api_flags import ApiFlags
 from appliance.model.state.cluster.pods import Pod
 from appliance.model.state.cluster.prerequisites import Prerequisites
+from appliance.model.state.cluster.resources import Resources
 from appliance.model.state.facts.identity import MachineIdentity, identity_on
 from appliance.model.state.nodes.roles import SYSTEM_LABEL, RolesView
 
@@ -57,6 +58,7 @@ class ClusterNode:
         gpus_tested: when a pod last listed its GPUs (annotation, ISO 8601), or None.
         etcd_ready: whether its etcd pod is ready; None where the API lists none on it.
         runtime: its container runtime, e.g. ``docker://20.10.24``; empty where the API names none.
+        allocatable: what it offers to pods beside devices; None: it does not say.
     """
 
     name: str
@@ -82,6 +84,7 @@ class ClusterNode:
     writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     etcd_ready: bool | None = None
     runtime: str = ""
+    allocatable: Resources | None = None
 
     @property
     def schedulable(self) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from appliance.model.state.cluster.resources import JUST_A_POD, Resources
+
 INTERACTIVE: Final = ("build", "interactive-preemptible")
 
 ENDED: Final = ("Succeeded", "Failed")
@@ -79,6 +81,8 @@ class Pod:
         gpus: whole GPUs that it holds.
         grace_seconds: what it is given to end.
         images: those of its containers, as its spec names them.
+        requests: what the scheduler reserves for it beside GPUs; None: it cannot be read.
+        node_selector: labels that its node must have.
     """
 
     namespace: str
@@ -101,6 +105,8 @@ class Pod:
     user: str = ""
     grace_seconds: int = 30
     images: tuple[str, ...] = ()
+    requests: Resources | None = JUST_A_POD
+    node_selector: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
