@@ -18,11 +18,13 @@ from appliance.model.node.drain import DrainView
 from appliance.model.plan.planner import plan
 from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.cluster.pods import Budget, PodOnNode
+from appliance.model.state.cluster.resources import Resources
 from appliance.model.state.facts.facts import facts_digest
 from appliance.model.state.journal import Record
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import BundleEvidence
 from appliance.model.upgrade.gates import gates
+from appliance.model.upgrade.moves.room import Room
 from appliance.model.upgrade.plan import Situation, UpgradeOptions, plan_upgrade
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import EACH, KUBELET, RUNTIME, Clock
@@ -35,6 +37,8 @@ from tests.unit.upgrade.gate_scene import Scene
 
 MASTERS, TARGET_SECONDS = 3, 1.0
 PODS_OF_A_NODE, RECORDED_RUNS = 30, 20
+# Of each pod: a node's pods leave a fifth of it free, so that batches are bounded.
+ASKED = Resources(1700, 1 << 30, 1)
 
 
 def seconds(work: Callable[[], object], rounds: int) -> float:
@@ -77,7 +81,7 @@ class Upgraded:
 
     def _pods(self, node: str) -> Iterator[PodOnNode]:
         for n in range(PODS_OF_A_NODE):
-            yield rack.web(node, f"{node}-{n}")
+            yield rack.web(node, f"{node}-{n}", requests=ASKED)
 
     def _records(self) -> Iterator[Record]:
         one = run()
@@ -100,11 +104,15 @@ class Upgraded:
     def plan(self, at_once: int) -> tuple[int, float]:
         """Plan the whole path; return the number of steps, and the window in seconds."""
         site, options = self.scene.site, UpgradeOptions(rack.NEXT, max_unavailable=at_once)
-        found = Situation(versions_of(site, self.observed), services=site.services_node.name)
+        room = None
+        if at_once > 1:
+            room = Room(tuple(self.cluster.nodes.values()), self.views(self.names), {})
+        versions, services = versions_of(site, self.observed), site.services_node.name
+        found = Situation(versions, services=services, room=room)
         planned = plan_upgrade(options, found, rack.HOPS)
         assert planned.steps, planned.refusals
         forecasts = forecasts_of(
-            planned, self.observed, fake_session(FakeRack(self.desired), drain=self)
+            planned, self.observed, fake_session(FakeRack(self.desired), drain=self), room
         )
         clock = Clock(self.records, {})
         window = clock.of_plan(planned)
@@ -150,7 +158,7 @@ def upgrades(nodes: int, rounds: int) -> None:
     site = Upgraded(nodes)
     pods, records = PODS_OF_A_NODE * nodes, len(site.records)
     print(f"{nodes} nodes with {pods} pods, {records} records in the journal")  # noqa: T201
-    for at_once in (1, 10):
+    for at_once in (1, 10, 50):
         took = seconds(partial(site.plan, at_once), rounds)
         steps, window = site.plan(at_once)
         print(  # noqa: T201

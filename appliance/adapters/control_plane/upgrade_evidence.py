@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from appliance.adapters.control_plane.begun_upgrade import began_on
 from appliance.adapters.control_plane.etcd_evidence import EtcdEvidence
 from appliance.adapters.kubernetes.handmade import HandmadeReader
+from appliance.adapters.kubernetes.nodes.projects import ProjectsReader
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ClusterEvidence:
-    """Both readers of one site as one port.
+    """All readers of one site as one port.
 
     Args:
         site: which one.
@@ -40,6 +41,7 @@ class ClusterEvidence:
         self._nodes = nodes
         self._etcd = EtcdEvidence(nodes, site.settings.ssh.python, site.settings.etcd_restore)
         self._reader = HandmadeReader(site, nodes)
+        self._projects = ProjectsReader(site, nodes)
 
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
         """What each member of etcd says of itself."""
@@ -74,3 +76,7 @@ class ClusterEvidence:
     def runai_runtime(self) -> str | Silence | None:
         """The container runtime in the values of Run:ai's cluster release."""
         return self._reader.runai_runtime()
+
+    def deserved_gpus(self) -> Mapping[str, float | None] | Silence:
+        """Run:ai's project -> GPUs that it has a claim to."""
+        return self._projects.deserved_gpus()

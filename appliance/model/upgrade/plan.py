@@ -11,6 +11,7 @@ from typing import Final
 
 from appliance.model.state.plan import Refusal
 from appliance.model.state.upgrade import UpgradeMark
+from appliance.model.upgrade.moves.room import Room
 from appliance.model.upgrade.moves.steps import (
     CHANGES,
     OUT,
@@ -90,6 +91,7 @@ class Situation:
         services: the node that serves the bundle.
         leader: the control-plane node whose etcd leads; empty: not known.
         etcd_down: control-plane nodes whose etcd is down.
+        room: what bounds a batch of workers; None: nothing but the option.
     """
 
     nodes: Mapping[str, NodeVersions | None]
@@ -99,6 +101,7 @@ class Situation:
     services: str = ""
     leader: str = ""
     etcd_down: frozenset[str] = frozenset()
+    room: Room | None = None
 
 
 def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, Hop]) -> UpgradePlan:
@@ -121,7 +124,8 @@ def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, H
         return UpgradePlan(refusals=(refusal,), without=options.without)
     refusals += _of_runtimes(asked, path)
     refusals += _of_skew(options, found, asked, path)
-    order = Order(options.to, options.max_unavailable, found.leader, found.etcd_down)
+    at_once = options.max_unavailable
+    order = Order(options.to, at_once, found.leader, found.etcd_down, found.room)
     steps = steps_of_path(path, asked, hops, order, found.mirrored)
     now = _until(steps, options.pause_after)
     rest = tuple(steps[len(now) :])

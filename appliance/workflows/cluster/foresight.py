@@ -28,7 +28,10 @@ CONDITIONS: Final = "node.kubernetes.io/"
 
 
 def foresee(
-    batches: Sequence[Sequence[str]], session: Session, out: Collection[str] = ()
+    batches: Sequence[Sequence[str]],
+    session: Session,
+    out: Collection[str] = (),
+    views: Mapping[str, DrainView] | None = None,
 ) -> dict[str, Forecast]:
     """Node -> what its eviction will do when its turn comes.
 
@@ -39,9 +42,11 @@ def foresee(
         batches: names of nodes that are out together, in order.
         session: the ports of the site.
         out: names of nodes that an earlier run of the command took out.
+        views: of these nodes and perhaps more, as just read; None: they are read.
     """
     names = [name for batch in batches for name in batch]
-    views = session.drain.views(names) if names else {}
+    if views is None:
+        views = session.drain.views(names) if names else {}
     found: dict[str, Forecast] = {}
     back: set[str] = set()
     used = {
@@ -51,7 +56,7 @@ def foresee(
     for batch in batches:
         for name in batch:
             view = views[name]
-            nodes = [_by_then(node, batch, back) for node in view.nodes]
+            nodes = [by_then(node, batch, back) for node in view.nodes]
             found.setdefault(name, forecast(name, view.pods, view.budgets, nodes))
         waiting = _waiting(batch, views, found, used)
         for name in batch:
@@ -81,7 +86,8 @@ def _waiting(
     return waiting_for_gpus(pods, {n.name: n.devices[WHOLE] - used[n.name] for n in takers})
 
 
-def _by_then(node: ClusterNode, batch: Sequence[str], back: Collection[str]) -> ClusterNode:
+def by_then(node: ClusterNode, batch: Sequence[str], back: Collection[str]) -> ClusterNode:
+    """A node when a batch is out, and what an earlier run left out of service is back."""
     if node.name in batch:
         return replace(node, unschedulable=True)
     mark = maintenance_of(node.annotations) if node.name in back else None

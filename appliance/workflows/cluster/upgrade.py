@@ -16,6 +16,7 @@ from appliance.errors import NodeUnreachable, Refused
 from appliance.model.plan.steps import UPGRADE
 from appliance.model.state.upgrade import UpgradeMark, can_be_read_back, mark_of
 from appliance.model.upgrade.gates import stopping
+from appliance.model.upgrade.moves.steps import OUT
 from appliance.model.upgrade.plan import CHECK, plan_upgrade
 from appliance.model.upgrade.proof import control_plane_names
 from appliance.model.upgrade.window import Clock
@@ -35,6 +36,7 @@ from appliance.workflows.cluster.upgrading.look import (
     UpgradeResult,
     forecasts_of,
     look_at_etcd,
+    look_at_room,
     observe_patiently,
     situation,
     without_left_out,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from appliance.model.node.drain import Forecast
     from appliance.model.state.observed import Observed
     from appliance.model.state.plan import Refusal
+    from appliance.model.upgrade.moves.room import Room
     from appliance.workflows.session.session import Session
 
 COMMAND: Final = UPGRADE
@@ -84,11 +87,12 @@ def upgrade(
     whole = request.desired.site
     request = replace(request, desired=without_left_out(request))
 
-    def look(etcd: Etcd) -> Seen:
+    def look(etcd: Etcd, room: Room | None = None) -> Seen:
         observed = observe_patiently(request.desired.site.nodes, session, "nothing can be upgraded")
         mark = mark_of(observed.cluster)
-        found = situation(request, whole, observed, mark, etcd)
-        return Seen(observed, mark, plan_upgrade(request.options, found, request.hops))
+        room = room or look_at_room(request, observed, session)
+        found = replace(situation(request, whole, observed, mark, etcd), room=room)
+        return Seen(observed, mark, plan_upgrade(request.options, found, request.hops), room)
 
     if request.options.back:
         return take_back(request, session, confirm, lambda: look(NO_ETCD))
@@ -110,11 +114,11 @@ class _Looking:
     """What was seen, and how it is looked again.
 
     Attributes:
-        look: at everything, with what etcd's members say.
+        look: at everything, with what etcd's members say, and what bounds a batch.
         etcd: what they said at the first look.
     """
 
-    look: Callable[[Etcd], Seen]
+    look: Callable[[Etcd, Room | None], Seen]
     seen: Seen
     etcd: Etcd
 
@@ -154,8 +158,8 @@ def _go_on(
         run = UpgradeRun(request, session, replace(seen, plan=plan), agreed_of(forecasts))
         ended = run.carry_out(
             asked_to_pause,
-            lambda: _as_judged(request, session, found, (look(etcd), judged_at)),
-            lambda: look(look_at_etcd(request, session)),
+            lambda: _as_judged(request, session, found, (look(etcd, seen.room), judged_at)),
+            lambda: look(look_at_etcd(request, session), None),
         )
     return replace(found, done=True, ended=ended)
 
@@ -176,9 +180,9 @@ def _ask_for_backup(request: UpgradeRequest, session: Session, *, goes_on: bool)
 
 def _foreseen(request: UpgradeRequest, session: Session, seen: Seen) -> dict[str, Forecast]:
     """What the evictions will do; where an upgrade goes on, pods may still be on their way."""
-    patience = Patience(session.clock, MOVING_SECONDS)
+    patience, room = Patience(session.clock, MOVING_SECONDS), seen.room
     while True:
-        forecasts = forecasts_of(seen.plan, seen.observed, session)
+        forecasts, room = forecasts_of(seen.plan, seen.observed, session, room), None
         due = to_judge(forecasts, out_of_service(seen.observed))
         moving = [one for name in due for one in due[name].concerns if one.passing]
         goes_on = seen.mark is not None and not seen.mark.over and not request.dry_run
@@ -224,10 +228,28 @@ def _as_judged(
     if is_late(session.clock, judged_at):
         forecasts = forecasts_of(seen.plan, seen.observed, session)
         again = replace(found, plan=seen.plan, forecasts=forecasts)
+        _require_room(request, session, seen)
         refuse(_refusals_of(request, seen.observed, forecasts))
         gates = judge(request, session, seen.observed, again)
         refuse([gate.refusal() for gate in stopping(gates)])
     return seen
+
+
+def _require_room(request: UpgradeRequest, session: Session, seen: Seen) -> None:
+    """Refuse batches that have become too large since they were shown.
+
+    Raises:
+        Refused: nothing was changed.
+    """
+    room = look_at_room(request, seen.observed, session)
+    due = [step.nodes for step in seen.plan.steps if step.kind in OUT] if room else []
+    found = [f"{', '.join(names)}: {why}" for names in due if room and (why := room.against(names))]
+    if found:
+        raise Refused(
+            f"a batch is too large by now: {found[0]}: nothing was changed",
+            hint="run the same command again: it makes a new plan",
+            details=found[1:],
+        )
 
 
 def _as_shown(found: UpgradeResult, seen: Seen) -> Seen:

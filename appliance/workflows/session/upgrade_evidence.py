@@ -52,6 +52,9 @@ class UpgradeEvidence(Protocol):
         Empty: they name none; None: there is no such release.
         """
 
+    def deserved_gpus(self) -> Mapping[str, float | None] | Silence:
+        """Run:ai's project -> GPUs that it has a claim to; None: not readable."""
+
 
 class PackageReader(Protocol):
     """What nodes say of their packages."""

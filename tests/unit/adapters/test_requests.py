@@ -82,7 +82,7 @@ def test_gpus_that_cannot_be_read_make_all_of_it_unreadable(gpus: str) -> None:
     ],
     ids=lambda one: repr(one)[:30],
 )
-def test_a_quantity(text: Any, milli: int | None) -> None:
+def test_a_quantity_is_read_or_unknown(text: Any, milli: int | None) -> None:
     expected = None if milli is None else Resources(min(milli, MOST), 0, 1)
     assert requests_of([{"cpu": text}]) == expected
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,6 @@ TAGS = {OLD: OLD_TAG, NEW: TAG, NEXT: NEXT_TAG}
 DIGESTS = {NEW: samples.BUNDLE_DIGEST, NEXT: "cd" * 32}
 HOPS = {name: hop_of(load_release(name)) for name in (OLD, NEW, NEXT)}
 KUBEADM = {"path": "bin/kubeadm", "sha256": "ad" * 32, "size": 1}
-
 CRICTL = {"path": "bin/crictl", "sha256": "ae" * 32, "size": 1}
 
 
@@ -263,6 +262,7 @@ class FakeEvidence:
     def __init__(self, rack: UpgradeRack) -> None:
         self.rack = rack
         self.uses: tuple[DeprecatedUse, ...] | Silence = ()
+        self.deserved: Mapping[str, float | None] | Silence = {}
         self.fails: ApplianceError | None = None
         self.gone: set[str] | Silence = set()
         self.begun: set[str] | Silence = set()
@@ -309,6 +309,9 @@ class FakeEvidence:
 
     def runai_runtime(self) -> str | Silence | None:
         return None
+
+    def deserved_gpus(self) -> Mapping[str, float | None] | Silence:
+        return self.deserved
 
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         return self.uses

@@ -98,6 +98,7 @@ def test_the_command_stops_before_the_first_change_and_takes_the_batch_it_names(
         bench.upgrade()
     assert bench.rack.done == []
     assert "--max-unavailable 2; " in (stopped.value.hint or "")
+    assert "with --allow-outage" in (stopped.value.hint or "")
     shown = bench.upgrade(max_unavailable=2, allow_outage=True, dry_run=True)
     assert "gpu-toolkit" not in [gate.name for gate in shown.gates if gate.stops]
     given_up = bench.upgrade(accepted=GIVEN_UP, dry_run=True)

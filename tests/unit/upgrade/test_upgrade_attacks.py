@@ -128,14 +128,26 @@ def test_a_refusal_in_the_middle_does_not_say_that_nothing_was_changed() -> None
     assert getattr(stopped.value, "exit_code", None) == 1
 
 
-def test_a_batch_that_leaves_no_node_for_its_pods_refuses_before_the_first_change() -> None:
+def test_a_batch_that_leaves_no_node_for_its_pods_is_made_smaller() -> None:
     bench = Bench(workers=2)
+    changed(bench, "cp1", taints=("node-role.kubernetes.io/master=:NoSchedule",))
+    bench.drain.pods["w1"] = [web("w1")]
+    found = bench.upgrade(max_unavailable=50)
+    assert found.ended
+    out = [step for step in found.plan.steps if step.nodes[:1] in (("w1",), ("w2",))]
+    assert [(step.nodes, "batch of 1 instead of 2" in step.bound) for step in out] == [
+        (("w1",), True),
+        (("w2",), False),
+    ]
+
+
+def test_the_last_node_for_its_pods_refuses_before_the_first_change() -> None:
+    bench = Bench(workers=1)
     changed(bench, "cp1", taints=("node-role.kubernetes.io/master=:NoSchedule",))
     bench.drain.pods["w1"] = [web("w1")]
     with pytest.raises(PreflightFailed, match="no other node can take its pods"):
         bench.upgrade(max_unavailable=50)
     assert (bench.rack.plays, bench.chosen) == ([], [])
-    assert bench.upgrade(max_unavailable=1).ended
 
 
 def test_a_budget_of_one_that_covers_two_nodes_of_a_batch_is_no_surprise() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from appliance.model.upgrade.moves.room import Room
 from appliance.model.upgrade.observed import API, NodeVersions
 from appliance.model.upgrade.path import Hop
 
@@ -59,6 +60,7 @@ class UpgradeStep:
             killed run had stopped on the only control-plane node; ``back`` takes a step back.
         action: what kubeadm does on the node: ``apply`` on the first, ``node`` on all others.
         why: one sentence for each reason.
+        bound: why no more nodes go out with these; empty: no more were asked for.
     """
 
     kind: Kind
@@ -66,6 +68,7 @@ class UpgradeStep:
     nodes: tuple[str, ...]
     why: tuple[str, ...]
     action: KubeadmAction = ""
+    bound: str = ""
 
     @property
     def title(self) -> str:
@@ -94,12 +97,14 @@ class Order:
         at_once: how many workers are out at a time.
         leader: the control-plane node whose etcd leads; it comes last. Empty: not known.
         down: control-plane nodes whose etcd is down; they come first, before another one goes down.
+        room: what bounds a batch beside ``at_once``; None: nothing does.
     """
 
     to: str
     at_once: int = 1
     leader: str = ""
     down: frozenset[str] = frozenset()
+    room: Room | None = None
 
 
 def steps_of_path(
@@ -183,9 +188,11 @@ def _runtimes(
         return
     due = [node for node in nodes.values() if _runtime_reasons(hop, node, nodes, order)]
     workers = [node for node in due if not node.control_plane]
-    for batch in (*_batches(workers, order), *([node] for node in _in_order(due, order))):
+    alone = (([node], "") for node in _in_order(due, order))
+    for batch, bound in (*_batches(workers, order), *alone):
         why = [text for node in batch for text in _runtime_reasons(hop, node, nodes, order)]
-        yield UpgradeStep("runtime", hop.release, tuple(one.name for one in batch), tuple(why))
+        names = tuple(one.name for one in batch)
+        yield UpgradeStep("runtime", hop.release, names, tuple(why), bound=bound)
 
 
 def _runtime_reasons(
@@ -263,19 +270,28 @@ def _old_parts(node: NodeVersions, tag: str) -> list[tuple[str, str]]:
 
 def _workers(hop: Hop, nodes: Mapping[str, NodeVersions], order: Order) -> Iterator[UpgradeStep]:
     due = [n for n in nodes.values() if not n.control_plane and _reasons(hop, n, order)]
-    for batch in _batches(due, order):
-        yield from _node_step(hop, batch, order)
+    for batch, bound in _batches(due, order):
+        yield from (replace(step, bound=bound) for step in _node_step(hop, batch, order))
 
 
-def _batches(workers: Sequence[NodeVersions], order: Order) -> Iterator[Sequence[NodeVersions]]:
-    """Workers in batches; those that are out already come first.
+def _batches(
+    workers: Sequence[NodeVersions], order: Order
+) -> Iterator[tuple[Sequence[NodeVersions], str]]:
+    """Workers in batches, each with what bounds it; those that are out already come first.
 
     No other is in a batch with them: a budget there may wait for the very node that is out.
     """
     out = [node for node in workers if node.out_for(order.to)]
-    for group in (out, [node for node in workers if node not in out]):
-        for start in range(0, len(group), order.at_once):
-            yield group[start : start + order.at_once]
+    for start in range(0, len(out), order.at_once):
+        yield out[start : start + order.at_once], ""
+    left = [node for node in workers if node not in out]
+    while left:
+        batch, bound = left[: order.at_once], ""
+        if order.room is not None:
+            count, bound = order.room.bounded([node.name for node in batch])
+            batch = batch[:count]
+        yield batch, bound
+        left = left[len(batch) :]
 
 
 def _node_step(hop: Hop, nodes: Sequence[NodeVersions], order: Order) -> Iterator[UpgradeStep]:

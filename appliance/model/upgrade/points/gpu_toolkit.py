@@ -63,7 +63,10 @@ def _together(site: Site, on_docker: list[str]) -> str:
     if masters & set(on_docker):
         return ""
     workers = sum(node.name not in masters for node in site.cluster_members)
-    return f"to change them together: --max-unavailable {workers}; "
+    return (
+        f"to change them together: --max-unavailable {workers}; where their pods find no room "
+        "elsewhere, with --allow-outage; "
+    )
 
 
 def _served(site: Site, cluster: Cluster) -> tuple[str, ...]:

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import NodeUnreachable
-from appliance.model.state.cluster.cluster import NoCluster
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import mark_of
 from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.moves.room import Room
 from appliance.model.upgrade.moves.steps import OUT
 from appliance.model.upgrade.observed import node_versions
 from appliance.model.upgrade.plan import Situation, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
 from appliance.model.upgrade.window import Clock
-from appliance.workflows.cluster.foresight import foresee, out_of_service
+from appliance.workflows.cluster.foresight import by_then, foresee, out_of_service
 from appliance.workflows.cluster.upgrading.loads import NO_LOADS, Loads
 from appliance.workflows.session.patience import api_silence, observe_until
 from appliance.workflows.session.survey import look_patiently, require_evidence
@@ -82,11 +83,13 @@ class Seen:
 
     Attributes:
         mark: of an upgrade that is under way, or of one with a debt.
+        room: by which the batches of the plan are bounded; None: by the option alone.
     """
 
     observed: Observed
     mark: UpgradeMark | None
     plan: UpgradePlan
+    room: Room | None = None
 
 
 def without_left_out(request: UpgradeRequest) -> Desired:
@@ -189,7 +192,36 @@ def look_at_etcd(request: UpgradeRequest, session: Session) -> Etcd:
     return Etcd(leader, frozenset(node.name for node in masters if node.name not in well))
 
 
-def forecasts_of(plan: UpgradePlan, found: Observed, session: Session) -> dict[str, Forecast]:
-    """Node -> what its eviction will do, of each node that goes out of service."""
+def look_at_room(request: UpgradeRequest, found: Observed, session: Session) -> Room | None:
+    """What bounds a batch; None where none is asked for, or a service may be away.
+
+    Raises:
+        NodeUnreachable: no API server answers.
+        ClusterError: the API refused.
+    """
+    members = found.cluster.nodes if isinstance(found.cluster, Cluster) else {}
+    if request.options.max_unavailable < 2 or request.allow_outage or not members:
+        return None
+    views = session.drain.views(list(members))
+    nodes = next(iter(views.values())).nodes
+    back, asked = out_of_service(found), session.upgrade_evidence
+    return Room(
+        tuple(by_then(node, (), back) for node in nodes),
+        views,
+        asked.deserved_gpus() if asked else {},
+    )
+
+
+def forecasts_of(
+    plan: UpgradePlan, found: Observed, session: Session, room: Room | None = None
+) -> dict[str, Forecast]:
+    """Node -> what its eviction will do, of each node that goes out of service.
+
+    Args:
+        plan: the steps.
+        found: what was observed.
+        session: the ports of the site.
+        room: as it was just read; None: pods are read now.
+    """
     batches = [step.nodes for step in plan.steps if step.kind in OUT]
-    return foresee(batches, session, out_of_service(found))
+    return foresee(batches, session, out_of_service(found), room.views if room else None)

@@ -14,7 +14,7 @@ from appliance.cli.commands.cluster.upgrade_view.evictions import (
 from appliance.cli.commands.cluster.upgrade_view.loads import load_lines, loads_as_json
 from appliance.cli.commands.node.forecast_view import device_lines
 from appliance.cli.screen.hints import say_hint
-from appliance.cli.screen.terminal import print_line
+from appliance.cli.screen.terminal import one_line, print_line
 from appliance.model.upgrade.moves.steps import OUT
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str
     nodes = f": {', '.join(step.nodes)}" if step.nodes else ""
     yield f"{number}. {step.release}: {step.title}{nodes}"
     yield from (f"   because {text}" for text in step.why)
+    if step.bound:
+        yield f"   {one_line(step.bound)}"
     if step.disturbs:
         yield f"   disturbs: {step.disturbs}"
     yield f"   takes: {found.clock.of_step(step).sentence()}"
@@ -124,6 +126,7 @@ def _step(step: UpgradeStep, done: UpgradeResult) -> dict[str, Any]:
         "kind": step.kind,
         "nodes": list(step.nodes),
         "why": list(step.why),
+        "bound": step.bound,
         "disturbs": step.disturbs,
         "way_back": step.back,
         "takes": _estimate(done.clock.of_step(step)),
