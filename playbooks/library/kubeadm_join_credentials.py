@@ -22,6 +22,8 @@ options:
   state: {description: Create or revoke, type: str, choices: [present, absent], default: present}
   certificates: {description: For control-plane members too, type: bool, default: false}
   ttl: {description: How long the token is valid, type: str, default: 30m0s}
+  usages: {description: For what the token is used; none for kubeadm's own, type: list,
+    elements: str, default: []}
   description: {description: The token's description, type: str, default: appliance join}
   config: {description: kubeadm configuration of this node, type: path,
     default: /etc/kubernetes/appliance-kubeadm.yaml}
@@ -102,6 +104,7 @@ def make(want):
             "--kubeconfig=" + want["kubeconfig"],
             "--ttl=" + want["ttl"],
             "--description=" + want["description"],
+            *(["--usages=" + ",".join(want["usages"])] if want["usages"] else []),
         ]
     )
     token = searched(TOKEN, printed.decode(), "token")
@@ -154,6 +157,7 @@ def main():
             state={"type": "str", "choices": ["present", "absent"], "default": "present"},
             certificates={"type": "bool", "default": False},
             ttl={"type": "str", "default": "30m0s"},
+            usages={"type": "list", "elements": "str", "default": []},
             description={"type": "str", "default": "appliance join"},
             config={"type": "path", "default": "/etc/kubernetes/appliance-kubeadm.yaml"},
             ca_path={"type": "path", "default": "/etc/kubernetes/pki/ca.crt"},

@@ -40,7 +40,11 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
 
     def play(play: Play, on_task: Any) -> None:
         on_task(play.limit[0], "kubernetes_certificates : Renew", True)
-        racks.ends(found.documents[play.limit[0]])
+        document = found.documents[play.limit[0]]
+        if play.playbook == "kubelet_certificate":
+            racks.kubelet_ends(document, racks.YEAR)
+        else:
+            racks.ends(document)
 
     def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> SiteSession:
         return Site(site, desired, found, found, None)  # type: ignore[arg-type]
@@ -92,7 +96,12 @@ def test_what_is_due_is_renewed_and_a_second_run_has_nothing_to_do(
     assert typed(rack, "renew", "--yes") == 0
     assert "certificates renewed on cp2" in capsys.readouterr().out
     assert typed(rack, "renew", "--yes", "--output", "json") == 0
-    assert json.loads(capsys.readouterr().out) == {"renewals": [], "done": False}
+    assert json.loads(capsys.readouterr().out) == {
+        "renewals": [],
+        "kubelets": [],
+        "not_read": [],
+        "done": False,
+    }
 
 
 def test_without_a_yes_nothing_is_renewed(rack: FakeRack) -> None:
@@ -108,6 +117,24 @@ def test_a_control_plane_node_that_is_away_is_left_out_by_name_only(
     assert typed(rack, "renew", "--yes", "--without", "cp3") == 0
 
 
-@pytest.mark.parametrize("name", ["cp9", "w1"])
-def test_only_a_control_plane_node_can_be_left_out(name: str, rack: FakeRack) -> None:
+def test_a_kubelet_without_a_certificate_gets_one(rack: FakeRack, capsys: Capture) -> None:
+    racks.ends(rack.documents["cp2"])
+    racks.kubelet_ends(rack.documents["w1"], -3)
+    assert typed(rack, "renew", "--dry-run") == 0
+    assert "w1: kubelet_certificate: renewed" in capsys.readouterr().out
+    assert typed(rack, "renew", "--yes", "--output", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert ([one["node"] for one in told["kubelets"]], told["renewals"]) == (["w1"], [])
+
+
+def test_a_worker_that_does_not_answer_is_named_and_stops_nothing(
+    rack: FakeRack, capsys: Capture
+) -> None:
+    rack.faults["w1"] = Fault("w1", "no SSH on port 22: no answer within 8 s", "ping 198.18.7.21")
+    assert typed(rack, "renew", "--yes") == 0
+    assert "w1 did not answer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["cp9", "jump1"])
+def test_only_a_node_of_the_cluster_can_be_left_out(name: str, rack: FakeRack) -> None:
     assert typed(rack, "renew", "--without", name) == 2

@@ -182,6 +182,10 @@ OPERANDS: Final = Evidence(
     f"{_MODULES}/test_gpu_operands_renewed.py::test_a_node_that_takes_pods_is_refused",
 )
 CREDENTIALS: Final = Evidence("the token and certificate key that this join made, by their id")
+BOOTSTRAP: Final = Evidence(
+    "a bootstrap-kubelet.conf whose first line is ours",
+    f"{_MODULES}/test_kubelet_certificate.py::test_a_file_of_others_is_not_touched",
+)
 HELM: Final = Evidence("a secret of our own name; a release's revision that never got deployed")
 SHA: Final = Evidence("a folder of ours named by 64 hex digits of the bundle")
 UNFINISHED: Final = Evidence("files that this very write put there, where nothing was before")

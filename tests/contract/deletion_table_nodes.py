@@ -7,9 +7,10 @@ from typing import Final
 # isort: off
 # fmt: off
 from tests.contract.deletion_evidence import (
-    ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BROUGHT, CLAIMED, CONTAINER, CREDENTIALS, DIGEST, EMPTIED,
-    GATHERED, HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT, NEEDLESS_IMAGE, NGINX,
-    NODE_AND_TOKEN, NODE_BACKUP, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY, PROOF, PROVEN,
+    ARCHIVES, ASIDE, ASIDE_FIRST, BARE, BOOTSTRAP, BROUGHT, CLAIMED, CONTAINER, CREDENTIALS, DIGEST,
+    EMPTIED, GATHERED, HELM, KEPT, LABEL, LEFTOVERS, LINK, MEMBER, MIRROR, MOUNT,
+    NEEDLESS_IMAGE, NGINX, NODE_AND_TOKEN, NODE_BACKUP, NODE_OBJECT, OPERANDS, OUR_LOGIN, POLICY,
+    PROOF, PROVEN,
     READ_ONLY, RESTORE, ROLE, SERVED, SHA, SOCKET, STATE, TEMPORARY, TIMER, TRIAL, UNFINISHED,
     UNUSED_DOCKER, UPGRADED, VOLUME, WORDS, WRITE, Places,
 )
@@ -192,6 +193,13 @@ ON_NODES: Final[Places] = {
         "Renewal.run: unlink": STATE,
         "Renewal.run: write_text": STATE,
     },
+    "roles/kubelet_certificate/library/kubelet_certificate.py": {
+        "Kubelet._remove_token: unlink": BOOTSTRAP,
+        "Kubelet._sign: replace": WRITE,
+        "Kubelet._sign: unlink": LINK,
+        "Kubelet.carry_out: unlink": STATE,
+    },
+    "roles/kubelet_certificate/tasks/bootstrap.yml": {"state: absent": CREDENTIALS},
     "roles/kubeadm_control_plane/tasks/admit.yml": {"state: absent": NODE_OBJECT},
     "roles/kubeadm_control_plane/tasks/join.yml": {
         "absent: true": ROLE,

@@ -14,7 +14,14 @@ import pytest
 from tests.commands import succeed
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support.cluster import KUBECTL
-from tests.lab.support.forged import ALMOST_A_YEAR_DAYS, SERVER, days_left, forge
+from tests.lab.support.forged import (
+    ALMOST_A_YEAR_DAYS,
+    SERVER,
+    days_left,
+    forge,
+    forge_kubelet,
+    kubelet_days_left,
+)
 from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -97,4 +104,46 @@ def test_a_renewal_that_was_killed_is_finished_by_the_same_command(installed_lab
     renew(installed_lab)
     assert days_left(installed_lab, "cp1") > ALMOST_A_YEAR_DAYS, time.monotonic() - began
     assert "yes" not in installed_lab.shell("cp1", f"test -e {mark} && echo yes", check=False)
+    installed_lab.settled(300)
+
+
+def kubelets(lab: LabSite) -> list[str]:
+    """The nodes whose kubelet the command renews."""
+    words = PAGE.words("appliance cluster certificates renew --site SITE", _site(lab))
+    told = json.loads(succeed(*words, "--yes", "--output", "json").stdout)
+    return [one["node"] for one in told["kubelets"]]
+
+
+def _site(lab: LabSite) -> dict[str, str]:
+    return {"SITE": str(lab.directory)}
+
+
+def is_ready(lab: LabSite, node: str) -> bool:
+    path = '{.status.conditions[?(@.type=="Ready")].status}'
+    told = lab.shell(
+        "cp1", f"{KUBECTL} get node {lab.node(node)} -o jsonpath='{path}'", check=False
+    )
+    return told.strip() == "True"
+
+
+@pytest.mark.parametrize(("node", "days"), [("w1", -2), ("w1", 3), ("cp1", -2)])
+def test_a_kubelet_that_did_not_renew_its_certificate_gets_another(
+    node: str, days: int, installed_lab: LabSite
+) -> None:
+    """By a token on a worker, by its own request before the end, and by the CA's key on cp1."""
+    installed_lab.settled(300)
+    forge_kubelet(installed_lab, node, days)
+    if days < 0:
+        wait_for("a Node that is not Ready", lambda: not is_ready(installed_lab, node), 180)
+    found = kubelets(installed_lab)
+    # With three days left, the restart of the forging may have made it ask already.
+    assert found == [installed_lab.node(node)] or (days > 0 and found == [])
+    assert kubelet_days_left(installed_lab, node) > ALMOST_A_YEAR_DAYS
+    assert is_ready(installed_lab, node)
+    left = installed_lab.shell(node, "ls /etc/kubernetes /etc/kubernetes/appliance/certificates")
+    assert "bootstrap-kubelet.conf" not in left
+    assert "kubelet.json" not in left
+    secrets = installed_lab.shell("cp1", f"{KUBECTL} -n kube-system get secrets -o name")
+    assert "bootstrap-token" not in secrets
+    assert kubelets(installed_lab) == []
     installed_lab.settled(300)

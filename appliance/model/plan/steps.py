@@ -43,6 +43,15 @@ KUBERNETES_CERTIFICATES = Step(
     command="cluster certificates renew",
     disturbs="etcd and the API server of one node after the other restart, each within a minute",
 )
+# One node after the other; its workflow verifies each.
+KUBELET_CERTIFICATE = Step(
+    "kubelet_certificate",
+    "the kubelets have certificates that are valid for long enough",
+    cluster_members,
+    None,
+    command="cluster certificates renew",
+    disturbs="the kubelet restarts; pods keep running",
+)
 
 
 def _vendor_node(site: Site) -> tuple[Node, ...]:
@@ -147,6 +156,7 @@ STEPS: tuple[Step, ...] = (
     NODE_RESET,
     NODE_BARE,
     KUBERNETES_CERTIFICATES,
+    KUBELET_CERTIFICATE,
     RUNAI_BACKUP,
     RUNAI_PREPARE,
     RUNAI_UPGRADE,

@@ -24,6 +24,8 @@ OIDC_CA = PKI + "/appliance-oidc-ca.crt"
 CHANGE_MARK = "/etc/kubernetes/appliance/api-server/change.json"
 # Written by role kubernetes_certificates: exists while certificates are renewed.
 RENEWAL_MARK = "/etc/kubernetes/appliance/certificates/renewal.json"
+# Written by role kubelet_certificate: exists while the kubelet's own is renewed.
+KUBELET_RENEWAL_MARK = "/etc/kubernetes/appliance/certificates/kubelet.json"
 # Written by role node_reset; exists from its first step to its last.
 RESET_MARK = "/var/lib/appliance/node-reset.json"
 SUBNET_FILE = "/run/flannel/subnet.env"
@@ -66,6 +68,7 @@ def kubernetes(source: Source, kubelet_active: bool) -> Dict[str, Any]:
             "apiserver": _apiserver(source),
             "reset_begun": _reset_begun(source),
             "renewal_begun": source.exists(RENEWAL_MARK),
+            "kubelet_renewal_begun": source.exists(KUBELET_RENEWAL_MARK),
             "kubeadm_config": source.exists("/etc/kubernetes/appliance-kubeadm.yaml"),
         }
     )

@@ -1,4 +1,4 @@
-"""Renew the certificates of Kubernetes: one control-plane node after the other, each verified.
+"""Renew the certificates of Kubernetes: one node after the other, each verified.
 
 A second run renews only what is left, and finishes a node on which a run was killed. What must not
 be here: which nodes are due and what forbids it
@@ -29,6 +29,7 @@ from appliance.model.state.journal import Run
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
 from appliance.model.state.upgrade import mark_of
+from appliance.workflows.cluster.kubelets import KubeletWork
 from appliance.workflows.session.confirmation import require_as_shown, require_confirmed
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
@@ -52,7 +53,7 @@ class RenewalRequest:
 
     Attributes:
         within_days: certificates with fewer days left are renewed.
-        without: control-plane nodes that are left out, by name.
+        without: nodes that are left out, by name.
     """
 
     site: Site
@@ -83,13 +84,13 @@ def renew_certificates(
         StepNotVerified: a certificate was not renewed, or the API does not answer.
     """
     plan = _planned(request, session)
-    if request.dry_run or not plan.renewals:
+    if request.dry_run or not plan.work:
         return RenewalResult(plan)
     require_confirmed(confirm(plan))
     with session.lock:
         # Another node may have failed meanwhile: etcd would lose its majority.
         now = _planned(request, session)
-        require_as_shown(plan.nodes, now.nodes, "the certificates changed since this was planned")
+        require_as_shown(plan.work, now.work, "the certificates changed since this was planned")
         _carry_out(request, session, plan)
     return RenewalResult(plan, done=True)
 
@@ -98,8 +99,9 @@ def _under_way(site: Site, observed: Observed, plan: RenewalPlan) -> tuple[Refus
     """An upgrade renews them itself; where one ends in its window, it needs this command first."""
     mark = mark_of(observed.cluster)
     soon = max(SOON_DAYS, mark.window_days if mark else 0.0)
-    due = plan.renewals and not any(one.ends_within(soon) for one in plan.renewals)
-    return under_way(site, observed.cluster) if due else ()
+    # A kubelet's is due only in its last days.
+    urgent = plan.kubelets or any(one.ends_within(soon) for one in plan.renewals)
+    return under_way(site, observed.cluster) if plan.renewals and not urgent else ()
 
 
 def _planned(request: RenewalRequest, session: Session) -> RenewalPlan:
@@ -113,6 +115,20 @@ def _planned(request: RenewalRequest, session: Session) -> RenewalPlan:
 
 def _carry_out(request: RenewalRequest, session: Session, plan: RenewalPlan) -> None:
     recorder = Recorder(request.run, session)
+    kubelets = KubeletWork(request.site, request.run.id, request.without, session, recorder)
+    first = [one for one in plan.kubelets if one.comes_first]
+    # Without a kubelet no program of its control plane starts again.
+    expired = any(one.has_expired for one in plan.renewals)
+    kubelets.renew(first, await_ready=False)
+    if first and not expired:
+        _verify_api(request, session)
+    _renew_kubeadms(request, session, plan, recorder)
+    kubelets.renew([one for one in plan.kubelets if not one.comes_first])
+
+
+def _renew_kubeadms(
+    request: RenewalRequest, session: Session, plan: RenewalPlan, recorder: Recorder
+) -> None:
     renewed: list[str] = []
     for renewal in plan.renewals:
         renewed.append(renewal.node)

@@ -33,6 +33,14 @@ def ends(document: dict[str, Any], **days: float) -> None:
     kubernetes["kubeconfigs"] = [*others, entry(ADMIN, given["admin"])]
 
 
+def kubelet_ends(document: dict[str, Any], left: float) -> None:
+    """Let the certificate of a worker's kubelet end in so many days; a worker has no other."""
+    ends(document, kubelet=left)
+    kubernetes = document["kubernetes"]
+    kubernetes["pki"] = [one for one in kubernetes["pki"] if one["path"] != SERVER]
+    kubernetes["kubeconfigs"] = [one for one in kubernetes["kubeconfigs"] if one["path"] != ADMIN]
+
+
 def rack(masters: int = 3, **days: dict[str, float]) -> FakeRack:
     """An installed rack; ``days``: node -> what ends there, and when."""
     site: Site = samples.site(masters)
@@ -42,4 +50,7 @@ def rack(masters: int = 3, **days: dict[str, float]) -> FakeRack:
     found.documents = {node.name: samples.converged(node, desired) for node in site.nodes}
     for node in site.control_plane:
         ends(found.documents[node.name], **days.get(node.name, {}))
+    for node in site.workers:
+        if node.name in days:
+            kubelet_ends(found.documents[node.name], days[node.name]["kubelet"])
     return found

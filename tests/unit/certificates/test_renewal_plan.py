@@ -44,8 +44,9 @@ DUE: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
     ({"cp2": {"server": 1}}, 60, ("cp2",)),
     ({"cp2": {"admin": 59}, "cp3": {"server": 61}}, 60, ("cp2",)),
     ({"cp2": {"admin": 59}, "cp3": {"server": 61}}, 90, ("cp2", "cp3")),
-    # kubeadm renews neither; the kubelet renews its own.
-    ({"cp1": {"ca": 10, "kubelet": 3}}, 60, ()),
+    # kubeadm renews neither; the kubelet renews its own, and in its last days is made to.
+    ({"cp1": {"ca": 10, "kubelet": 8}}, 60, ()),
+    ({"cp1": {"ca": 10, "kubelet": 3}}, 60, ("cp1",)),
     ({"cp1": {"server": 5}, "cp3": {"server": -2}}, 60, ("cp3", "cp1")),
 ]
 

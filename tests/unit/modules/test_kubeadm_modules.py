@@ -145,6 +145,7 @@ def want(tmp_path: Path) -> dict[str, Any]:
         "config": "kubeadm.yaml",
         "ttl": "30m0s",
         "description": "a join",
+        "usages": [],
         "ca_path": str(ca),
         "certificates": True,
         "token_id": "abcdef",
@@ -160,6 +161,15 @@ def test_credentials_are_made_and_never_arguments(want: dict[str, Any], tmp_path
     argv = (tmp_path / "argv").read_text()
     assert TOKEN not in argv
     assert KEY not in argv
+
+
+def test_a_token_is_limited_to_the_use_that_is_asked_for(
+    want: dict[str, Any], tmp_path: Path
+) -> None:
+    credentials.make({**want, "certificates": False})
+    assert "--usages" not in (tmp_path / "argv").read_text()
+    credentials.make({**want, "certificates": False, "usages": ["authentication"]})
+    assert "--usages=authentication" in (tmp_path / "argv").read_text()
 
 
 def test_the_hash_is_that_of_the_public_key_in_der(want: dict[str, Any]) -> None:

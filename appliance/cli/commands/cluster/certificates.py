@@ -23,15 +23,20 @@ from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.screen.terminal import print_line
 from appliance.errors import NotHealthy
 from appliance.model.components.control_plane.certificates import (
+    KUBELET_CONF,
     KUBELET_DAYS,
     CertificateExpiry,
 )
 from appliance.model.components.control_plane.renewal import MOST_DAYS, WITHIN_DAYS
-from appliance.model.plan.steps import KUBERNETES_CERTIFICATES
+from appliance.model.plan.steps import KUBELET_CERTIFICATE, KUBERNETES_CERTIFICATES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from appliance.cli.app import Application
-    from appliance.model.components.control_plane.renewal import RenewalPlan
+    from appliance.model.components.base.component import Step
+    from appliance.model.components.control_plane.kubelets import KubeletRenewal
+    from appliance.model.components.control_plane.renewal import NodeRenewal, RenewalPlan
     from appliance.model.site.settings import Site
 
 RENEWED_BY = {
@@ -96,7 +101,7 @@ def show(app: Application, site: Path, output: str, *, exit_code: bool) -> None:
         raise NotHealthy(
             f"{node}: {first.path} {first.ends}",
             hint="renew it: appliance cluster certificates renew"
-            if first.keeper == "kubeadm"
+            if first.keeper != "authority" and first.path != KUBELET_CONF
             else "how each is renewed: appliance docs renew-kubernetes-certificates",
         )
     if exit_code and faults:
@@ -131,7 +136,7 @@ def _plain(node: str, one: CertificateExpiry) -> dict[str, Any]:
     multiple=True,
     metavar="NODE",
     shell_complete=node_names,
-    help="Leave out a control-plane node that does not answer; repeatable.",
+    help="Leave out a node that does not answer; repeatable.",
 )
 @changed_site_option
 @dry_run_option
@@ -148,24 +153,26 @@ def renew(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Renew the certificates that kubeadm made, one control-plane node at a time.
+    """Renew the certificates of kubeadm, and of kubelets that did not, one node at a time.
 
     \b
     - refused, before any change, unless every other control-plane node is Ready;
       where certificates have expired already, the renewal is the repair
     - etcd, the API server, the controller manager and the scheduler of a node restart, one after
       the other; pods keep running
+    - a kubelet whose own certificate has ended, or ends within a week, restarts and gets another;
+      its key never leaves the node
     - the files before are kept on the node; the kubeconfigs of the operators are renewed as well
     - a second run renews what is left
 
     Example: appliance cluster certificates renew --site inventories/rack7
     """
     connected = app.connect(site)
-    known = [node.name for node in connected.site.control_plane]
+    known = [node.name for node in connected.site.cluster_members]
     for name in without:
         if name not in known:
             raise click.UsageError(
-                f"--without: {name} is no control-plane node of the site: {', '.join(known)}"
+                f"--without: {name} is no node of the cluster: {', '.join(known)}"
             )
     with progress(plain=output == "json") as display:
         done = connected.renew_certificates(
@@ -176,21 +183,31 @@ def renew(
         )
     plan = done.plan
     if output == "json":
-        print_json({"renewals": _renewals(plan), "done": done.done})
-    elif not plan.renewals:
+        print_json(
+            {
+                "renewals": _reasons(plan.renewals),
+                "kubelets": _reasons(plan.kubelets),
+                "not_read": list(plan.unseen),
+                "done": done.done,
+            }
+        )
+        return
+    if not plan.work:
         say(
-            f"nothing to do: every certificate of kubeadm is valid for {within} days or more; "
-            "to see them: appliance cluster certificates show"
+            f"nothing to do: every certificate of kubeadm is valid for {within} days or more, and "
+            f"every kubelet's for {KUBELET_DAYS}; to see them: appliance cluster certificates show"
         )
     elif dry_run:
         _show(plan, err=False)
     else:
         print_line(f"verified: certificates renewed on {', '.join(plan.nodes)}")
         say("to see when they end: appliance cluster certificates show")
+    for name in plan.unseen:
+        say(f"{name} did not answer: run the same command again when it does")
 
 
-def _renewals(plan: RenewalPlan) -> list[dict[str, Any]]:
-    return [{"node": one.node, "reasons": list(one.reasons())} for one in plan.renewals]
+def _reasons(found: Sequence[NodeRenewal | KubeletRenewal]) -> list[dict[str, Any]]:
+    return [{"node": one.node, "reasons": list(one.reasons())} for one in found]
 
 
 def _confirm(site: Site, plan: RenewalPlan, yes: bool) -> bool:
@@ -198,8 +215,17 @@ def _confirm(site: Site, plan: RenewalPlan, yes: bool) -> bool:
 
 
 def _show(plan: RenewalPlan, *, err: bool) -> None:
-    for renewal in plan.renewals:
-        print_line(f"{renewal.node}: {KUBERNETES_CERTIFICATES.name}: renewed", err=err)
-        for reason in renewal.reasons():
-            print_line(f"   because {reason}", err=err)
-    print_line(f"   disturbs: {KUBERNETES_CERTIFICATES.disturbs}", err=err)
+    first = [one for one in plan.kubelets if one.comes_first]
+    others = [one for one in plan.kubelets if not one.comes_first]
+    work: tuple[tuple[Step, Sequence[NodeRenewal | KubeletRenewal]], ...] = (
+        (KUBELET_CERTIFICATE, first),
+        (KUBERNETES_CERTIFICATES, plan.renewals),
+        (KUBELET_CERTIFICATE, others),
+    )
+    for step, found in work:
+        for renewal in found:
+            print_line(f"{renewal.node}: {step.name}: renewed", err=err)
+            for reason in renewal.reasons():
+                print_line(f"   because {reason}", err=err)
+        if found:
+            print_line(f"   disturbs: {step.disturbs}", err=err)

@@ -13,15 +13,14 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from appliance.model.documents.pages import page
-from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.certificates import days_left
 from appliance.model.state.facts.facts import NodeFacts
 
-KUBELETS = frozenset(
-    {"/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/kubelet.conf"}
-)
+KUBELET_CURRENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+KUBELET_CONF = "/etc/kubernetes/kubelet.conf"
+KUBELETS = frozenset({KUBELET_CURRENT, KUBELET_CONF})
 KUBELET_DAYS = 7
 PAGE = page("renew-kubernetes-certificates")
 
@@ -79,24 +78,13 @@ def _keeper(path: str) -> Keeper:
 def cure(site: Site, node: Node, ending: CertificateExpiry) -> str:
     """Return the commands that renew it, in order."""
     if ending.keeper == "kubelet":
-        return _kubelets_cure(site, node, ending)
+        if ending.path == KUBELET_CONF:
+            return f"{ending.path} holds a certificate of its own: {PAGE} says what to write there"
+        journal = ssh_command(site, node, "'sudo journalctl -u kubelet | grep -i certificate'")
+        return f"its kubelet did not renew it: {journal}; then appliance cluster certificates renew"
     if ending.keeper == "authority":
         return (
             f"kubeadm certs renew does not renew a CA: renew it where it was issued; {PAGE} lists "
             "the issuers"
         )
     return f"appliance cluster certificates renew (what it does: {PAGE})"
-
-
-def _kubelets_cure(site: Site, node: Node, ending: CertificateExpiry) -> str:
-    """A kubelet requests its next certificate with the current one, so not with an expired one."""
-    journal = ssh_command(site, node, "'sudo journalctl -u kubelet | grep -i certificate'")
-    if ending.left >= 0:
-        restart = ssh_command(site, node, "sudo systemctl restart kubelet")
-        return f"its kubelet did not renew it: {journal}; then {restart}, and kubectl get csr"
-    if CONTROL_PLANE in node.groups:
-        return f"its kubelet did not renew it: {journal}; issue a new one as described in {PAGE}"
-    return (
-        f"its kubelet did not renew it: {journal}; issue a new one: "
-        f"appliance node remove {node.name}, then appliance node rejoin {node.name}"
-    )

@@ -14,6 +14,11 @@ from typing import Any, Final
 
 from appliance.model.components.control_plane.certificates import CertificateExpiry, cure, endings
 from appliance.model.components.control_plane.immutable_settings import API_PORT
+from appliance.model.components.control_plane.kubelets import (
+    KubeletRenewal,
+    forbidden,
+    kubelet_renewals,
+)
 from appliance.model.site.groups import majority
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
@@ -63,19 +68,29 @@ class RenewalPlan:
     """What will be renewed, and what forbids it.
 
     Attributes:
-        renewals: in the order of the work; empty where nothing is due.
+        renewals: of kubeadm's certificates, in the order of the work; empty where none is due.
+        kubelets: whose own certificate is renewed, in the order of the work.
         refusals: what must be fixed first.
-        left_out: control-plane nodes that were left out by name, and stay as they are.
+        left_out: nodes that were left out by name, and stay as they are.
+        unseen: workers that did not answer: of their kubelets nothing is known.
     """
 
     renewals: tuple[NodeRenewal, ...] = ()
+    kubelets: tuple[KubeletRenewal, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     left_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes, in order."""
-        return tuple(renewal.node for renewal in self.renewals)
+        """The nodes, each once."""
+        return tuple(dict.fromkeys(one.node for one in (*self.renewals, *self.kubelets)))
+
+    @property
+    def work(self) -> tuple[tuple[str, str], ...]:
+        """(step, node) of everything that is done."""
+        kubeadms = (("kubernetes_certificates", one.node) for one in self.renewals)
+        return (*kubeadms, *(("kubelet_certificate", one.node) for one in self.kubelets))
 
 
 def renewal_of(node: Node, facts: NodeFacts, within_days: float) -> NodeRenewal | None:
@@ -95,7 +110,7 @@ def plan_renewal(
         observed: what was seen of nodes and cluster.
         look: which nodes did not answer, and why.
         within_days: certificates with fewer days left are due.
-        without: control-plane nodes that are left out, although they may need it.
+        without: nodes that are left out, although they may need it.
     """
     asked = [node for node in site.control_plane if node.name not in without]
     found = [
@@ -119,11 +134,19 @@ def plan_renewal(
         for node in asked
         if node.name not in observed.node_facts
     ]
+    kubelets = kubelet_renewals(site, observed, without)
+    first = {one.node for one in kubelets if one.comes_first}
     if found and not refusals:
         refusals += _without_authority(site, observed, found)
     if found and not refusals:
-        refusals += _not_carried(site, observed, found, without)
-    return RenewalPlan(tuple(found), tuple(refusals), tuple(without))
+        refusals += _not_carried(site, observed, found, {*without}, first)
+    if kubelets and not refusals:
+        comes = bool(first) or any(one.has_expired or one.unfinished for one in found)
+        refusals += forbidden(site, observed, kubelets, api_comes_back=comes)
+    unseen = [
+        node.name for node in site.workers if node.name not in {*observed.node_facts, *without}
+    ]
+    return RenewalPlan(tuple(found), kubelets, tuple(refusals), tuple(without), tuple(unseen))
 
 
 def _without_authority(
@@ -143,16 +166,17 @@ def _without_authority(
 
 
 def _not_carried(
-    site: Site, observed: Observed, found: list[NodeRenewal], without: Collection[str]
+    site: Site, observed: Observed, found: list[NodeRenewal], without: set[str], first: set[str]
 ) -> Iterator[Refusal]:
     """While a node restarts its programs, the others must be well; unless nothing is any more.
 
-    A renewal that did not end explains that its own node is away, and no other.
+    A renewal that did not end explains that its own node is away, and no other. So does a kubelet
+    whose certificate has ended: the nodes of ``first`` are made well before.
     """
     if any(renewal.has_expired for renewal in found):
         return
     cluster = observed.cluster
-    begun = {renewal.node for renewal in found if renewal.unfinished}
+    begun = {renewal.node for renewal in found if renewal.unfinished} | first
     if not isinstance(cluster, Cluster):
         if begun and len(site.control_plane) - len(begun) < majority(len(site.control_plane)):
             return

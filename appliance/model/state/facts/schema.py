@@ -184,6 +184,7 @@ class Kubernetes(Section):
     kubectl_version: Version | None = None
     kubelet_active: bool | None = None
     kubelet_config: dict[Word, Any] | None = None
+    kubelet_renewal_begun: bool | None = None
     kubelet_version: Version | None = None
     manifests: Words | None = None
     node_ip: Word | None = None
