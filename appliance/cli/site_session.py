@@ -207,16 +207,15 @@ class SiteSession(Wiring):
         dry_run: bool = False,
     ) -> RenewalResult:
         """Renew kubeadm's certificates; ``what``: within how many days, and without which nodes."""
-        from appliance.workflows.cluster.certificates import (
-            COMMAND,
-            RenewalRequest,
-            renew_certificates,
-        )
+        from appliance.adapters.kubernetes.connection.copies import KubeconfigCopies
+        from appliance.workflows.cluster import certificates
 
         within_days, without = what
-        run = self.run(COMMAND)
-        request = RenewalRequest(self.site, run, within_days, without, dry_run=dry_run)
-        return renew_certificates(request, self.session(progress, run, plays=True), confirm)
+        run = self.run(certificates.COMMAND)
+        request = certificates.RenewalRequest(self.site, run, within_days, without, dry_run=dry_run)
+        copies = KubeconfigCopies(self.site, self.nodes)
+        session = replace(self.session(progress, run, plays=True), try_kubeconfigs=copies.test)
+        return certificates.renew_certificates(request, session, confirm)
 
     def upgrade(
         self,

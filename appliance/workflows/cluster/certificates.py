@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import StepNotVerified
+from appliance.model.components.control_plane.kubeconfig_copies import CURE, KubeconfigCopy
 from appliance.model.components.control_plane.renewal import (
     NodeRenewal,
     RenewalPlan,
@@ -65,10 +66,11 @@ class RenewalRequest:
 
 @dataclass(frozen=True)
 class RenewalResult:
-    """How it ended: the plan, and whether it was carried out."""
+    """How it ended: the plan, whether it was carried out, and which kubeconfigs were tested."""
 
     plan: RenewalPlan
     done: bool = False
+    copies: tuple[KubeconfigCopy, ...] = ()
 
 
 def renew_certificates(
@@ -81,7 +83,8 @@ def renew_certificates(
         PreflightFailed: another control-plane node is not well; nothing was changed.
         Refused: the operator did not confirm, or the site changed meanwhile; nothing was changed.
         PlaybookFailed: kubeadm failed, or a program does not run with the new files.
-        StepNotVerified: a certificate was not renewed, or the API does not answer.
+        StepNotVerified: a certificate was not renewed, the API does not answer, or it does not
+            accept a kubeconfig that was written.
     """
     plan = _planned(request, session)
     if request.dry_run or not plan.work:
@@ -92,7 +95,7 @@ def renew_certificates(
         now = _planned(request, session)
         require_as_shown(plan.work, now.work, "the certificates changed since this was planned")
         _carry_out(request, session, plan)
-    return RenewalResult(plan, done=True)
+    return RenewalResult(plan, done=True, copies=_tested(request, session, plan))
 
 
 def _under_way(site: Site, observed: Observed, plan: RenewalPlan) -> tuple[Refusal, ...]:
@@ -152,6 +155,24 @@ def _renew(
         session.observer.task(STEP, name, task, changed=changed)
 
     session.playbooks.play(Play(request.run.id, STEP, (node.name,), inventory), on_task)
+
+
+def _tested(
+    request: RenewalRequest, session: Session, plan: RenewalPlan
+) -> tuple[KubeconfigCopy, ...]:
+    """The copies that were written: each is accepted by the API."""
+    if not plan.renewals:
+        return ()
+    nodes = [request.site.node(renewal.node) for renewal in plan.renewals]
+    copies = session.try_kubeconfigs(nodes)
+    faulty = [f"{one.place}: {one.problem}" for one in copies if one.problem]
+    if faulty:
+        raise StepNotVerified(
+            f"certificates were renewed, but a kubeconfig does not work: {faulty[0]}",
+            hint=f"write the copies again: {CURE}",
+            details=faulty[1:],
+        )
+    return copies
 
 
 def _verify(request: RenewalRequest, session: Session, renewal: NodeRenewal) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appliance.model.bundle.vendor.diagnostics import VendorReport
+    from appliance.model.components.control_plane.kubeconfig_copies import KubeconfigCopy
     from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
+    from appliance.model.site.settings import Node
     from appliance.model.state.facts.disk_history import DiskHistory
     from appliance.workflows.cluster.backups.ports import Sources, Store
     from appliance.workflows.cluster.cleaning.ports import Care
@@ -116,6 +118,7 @@ class Session:
         qualifying: reads and judges hardware, and keeps the records.
         rack_record: what this machine knows of a rack that was taken down.
         remains: what machines still have of the product.
+        try_kubeconfigs: one request with each copy of the administrator's kubeconfig.
         forget_cluster: removes the kubeconfig of a cluster that is gone from this machine.
         care: what fills disks, and its removal.
         read_disks: how full the disks of nodes were at earlier looks, by the node's name.
@@ -166,6 +169,9 @@ class Session:
     qualifying: Qualifying = field(default=_missing("qualifying"), repr=False)
     rack_record: RackRecord = field(default=_missing("rack_record"), repr=False)
     remains: Remaining = field(default=_missing("remains"), repr=False)
+    try_kubeconfigs: Callable[[Sequence[Node]], tuple[KubeconfigCopy, ...]] = field(
+        default=_missing("try_kubeconfigs"), repr=False
+    )
     forget_cluster: Callable[[], None] = field(default=_missing("forget_cluster"), repr=False)
     care: Care = field(default=_missing("care"), repr=False)
     read_disks: Callable[[], Mapping[str, DiskHistory]] = dict

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from appliance.errors import PlaybookFailed, PreflightFailed, Refused, StepNotVerified
+from appliance.model.components.control_plane.kubeconfig_copies import KubeconfigCopy
 from appliance.model.plan.play import Play
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import NoCluster
 from appliance.workflows.cluster.certificates import (
     RenewalRequest,
@@ -28,6 +30,8 @@ class Site:
         self.asked = 0
         self.played: list[Play] = []
         self.without_effect: set[str] = set()
+        self.tested: list[list[str]] = []
+        self.copies: tuple[KubeconfigCopy, ...] = (KubeconfigCopy("cp1:~ubuntu/.kube/config"),)
 
     def play(self, play: Play, on_task: Any) -> None:
         (node,) = play.limit
@@ -47,7 +51,12 @@ class Site:
 
         request = RenewalRequest(self.rack.desired.site, run(), 60, **changes)
         self.rack.play = self.play  # type: ignore[method-assign]
-        return renew_certificates(request, fake_session(self.rack, self.journal), confirm)
+        session = fake_session(self.rack, self.journal, try_kubeconfigs=self.try_kubeconfigs)
+        return renew_certificates(request, session, confirm)
+
+    def try_kubeconfigs(self, nodes: Sequence[Node]) -> tuple[KubeconfigCopy, ...]:
+        self.tested.append([node.name for node in nodes])
+        return self.copies
 
     @property
     def nodes(self) -> list[str]:
@@ -149,3 +158,22 @@ def test_an_api_that_does_not_come_back_is_said() -> None:
     inventories: Any = [play.inventory for play in site.played]
     awaited = [one["all"]["vars"]["kubernetes_certificates_await_ready"] for one in inventories]
     assert awaited == [False, True]
+
+
+def test_every_kubeconfig_that_was_written_is_tested_at_the_end() -> None:
+    site = Site(rack(cp1={"server": 5}, cp3={"admin": 1}))
+    assert site.renew().copies == site.copies
+    assert site.tested == [["cp1", "cp3"]]
+    site.renew()
+    assert site.tested == [["cp1", "cp3"]], "nothing was written"
+
+
+def test_a_kubeconfig_that_the_api_does_not_accept_is_named_with_its_cure() -> None:
+    site = Site(rack(cp1={"server": 5}))
+    bad = "the API answered 401 Unauthorized"
+    site.copies = (*site.copies, KubeconfigCopy("/site/.appliance/kubeconfig", bad))
+    with pytest.raises(StepNotVerified, match=r"/site/\.appliance/kubeconfig: .* 401") as told:
+        site.renew()
+    assert told.value.hint is not None
+    assert "appliance install --only control_plane" in told.value.hint
+    assert told.value.exit_code == 1

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.kubernetes.connection.client import (
+    Credentials,
     NotReadable,
     NotReady,
     api_client,
@@ -48,7 +49,16 @@ class ApiConnection:
         answer = self.nodes.read_as_root(node, "/etc/kubernetes/admin.conf", timeout=10)
         if answer.code != 0:
             raise NotReadable("/etc/kubernetes/admin.conf does not exist")
-        credentials = credentials_of(answer.output)
+        with self.client_of(node, credentials_of(answer.output)) as client:
+            yield client
+
+    @contextmanager
+    def client_of(self, node: Node, credentials: Credentials) -> Iterator[Any]:
+        """The same, with credentials from elsewhere.
+
+        Raises:
+            NotReadable: they are no pair, or the API refuses the connection.
+        """
         with ExitStack() as stack:
             try:
                 tunnel = self.nodes.tunnel(node, str(node.address.ip), API_PORT)

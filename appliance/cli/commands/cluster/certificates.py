@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from appliance.cli.app import Application
     from appliance.model.components.base.component import Step
+    from appliance.model.components.control_plane.kubeconfig_copies import KubeconfigCopy
     from appliance.model.components.control_plane.kubelets import KubeletRenewal
     from appliance.model.components.control_plane.renewal import NodeRenewal, RenewalPlan
     from appliance.model.site.settings import Site
@@ -187,6 +188,7 @@ def renew(
             {
                 "renewals": _reasons(plan.renewals),
                 "kubelets": _reasons(plan.kubelets),
+                "kubeconfigs": [{"place": one.place, "tested": one.is_ours} for one in done.copies],
                 "not_read": list(plan.unseen),
                 "done": done.done,
             }
@@ -201,9 +203,21 @@ def renew(
         _show(plan, err=False)
     else:
         print_line(f"verified: certificates renewed on {', '.join(plan.nodes)}")
+        _tell_copies(done.copies)
         say("to see when they end: appliance cluster certificates show")
     for name in plan.unseen:
         say(f"{name} did not answer: run the same command again when it does")
+
+
+def _tell_copies(copies: Sequence[KubeconfigCopy]) -> None:
+    for one in copies:
+        state = "the API accepts it" if one.is_ours else "of somebody else: not changed, not tested"
+        print_line(f"kubeconfig {one.place}: {state}")
+    if copies:
+        say(
+            "copies elsewhere (other laptops, jumpboxes) are not known and keep their old end; "
+            "each is made again by: appliance kubeconfig"
+        )
 
 
 def _reasons(found: Sequence[NodeRenewal | KubeletRenewal]) -> list[dict[str, Any]]:
