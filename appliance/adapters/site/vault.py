@@ -287,13 +287,22 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
-    """A function that reads a site's secrets; empty without a vault or its password."""
+    """A function that reads a site's secrets; empty without a vault or its password.
+
+    The vault is opened once, whoever asks how often, and in how many threads: each opening is a
+    program that takes a second. A failure is not kept.
+    """
+    known: list[Mapping[str, str]] = []
+    one_opens = threading.Lock()
 
     def read() -> Mapping[str, str]:
         password = password_file(site)
         if password is None or not site.vault_file.is_file():
             return {}
-        return AnsibleVault(password).read(site.vault_file)
+        with one_opens:
+            if not known:
+                known.append(AnsibleVault(password).read(site.vault_file))
+            return known[0]
 
     return read
 

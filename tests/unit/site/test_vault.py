@@ -2,6 +2,9 @@
 
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,9 +21,11 @@ from appliance.adapters.site.vault import (
     new_password,
     password_source,
     read_as_a_play,
+    vault_of,
 )
 from appliance.errors import ConfigError, Refused
 from appliance.model.site.vault_ref import CA_FILE
+from tests import samples
 from tests.site_cases import EXAMPLE
 
 
@@ -51,6 +56,32 @@ def test_what_is_sealed_can_be_read_with_the_same_password_alone(tmp_path: Path)
     with pytest.raises(ConfigError, match="is not a mapping") as refused:
         vault.read(file)
     assert "canary" not in f"{refused.value} {refused.value.details} {refused.value.__cause__}"
+
+
+def test_for_many_bmcs_at_once_the_vault_is_opened_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = replace(samples.site(), directory=tmp_path)
+    site.vault_file.parent.mkdir(parents=True)
+    site.vault_file.write_text("sealed", encoding="utf-8")
+    new_password(tmp_path)
+    opened: list[Path] = []
+
+    def open_it(_vault: AnsibleVault, file: Path) -> dict[str, str]:
+        opened.append(file)
+        if len(opened) == 1:
+            raise ConfigError("it took too long")
+        time.sleep(0.05)
+        return {"vault_one": "canary"}
+
+    monkeypatch.setattr(AnsibleVault, "read", open_it)
+    read = vault_of(site)
+    with pytest.raises(ConfigError):
+        read()
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _number: read(), range(8)))
+    assert found == [{"vault_one": "canary"}] * 8
+    assert len(opened) == 2
 
 
 @pytest.mark.parametrize(
