@@ -16,13 +16,15 @@ import yaml
 from appliance.adapters.local.discovery_pins import SitePins
 from appliance.cli import exits
 from appliance.cli.commands.site import discovery
+from appliance.cli.commands.site.discovered import public_key
 from appliance.cli.commands.site.discovery import DiscoveryOptions, Operator
-from appliance.model.checks.discovery.found import Failed
+from appliance.model.checks.discovery.found import Failed, FoundDisk
 from appliance.model.checks.discovery.targets import Target
 from appliance.model.site.files.new import NewSite
 from appliance.workflows.site.discover import Contacts
 from tests.unit.discovery.made_up import machine
 from tests.unit.discovery.test_discover import World
+from tests.unit.imaging import bench
 
 HOST_KEY = (
     "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7"
@@ -109,6 +111,54 @@ def test_found_machines_become_a_site_that_passes_its_check(
     assert not (directory / ".appliance" / "discovery.json").exists()
     vault = (directory / "group_vars/all/vault.yml").read_text()
     assert vault.startswith("$ANSIBLE_VAULT;")
+
+
+def test_bare_servers_are_drafted_for_node_image(
+    rack: Rack, tmp_path: Path, passwords: list[str], capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HOME", str(tmp_path))
+    key = tmp_path / ".ssh/id_ed25519.pub"
+    key.parent.mkdir()
+    key.write_text(f"{bench.KEY}\n")
+    disks = {"12": (FoundDisk("DISK-12"),), "13": (FoundDisk("DISK-A"), FoundDisk("DISK-B"))}
+    rack.machines.clear()
+    for last, told in disks.items():
+        name = f"bmc:203.0.113.{last}"
+        rack.machines[name] = machine(name, serial=f"SN-{last}", product="S5SP", disks=told)
+    directory = tmp_path / "rack7"
+    words = ["--discover=bmc:203.0.113.12-13", "--addresses=198.51.100.11/24", *MORE, *passwords]
+    assert exits.run(["site", "init", str(directory), *words, "--yes"]) == 0
+    printed = capsys.readouterr().err
+    assert "imaging.disk_serial of sys1, for node image" in printed
+    assert "imaging.authorized_keys" not in printed
+    settings = yaml.safe_load((directory / "group_vars/all/site.yml").read_text())
+    assert settings["imaging"] == {"authorized_keys": [bench.KEY]}
+    (one, other) = ((directory / f"host_vars/{name}.yml").read_text() for name in ("cp1", "sys1"))
+    assert yaml.safe_load(one)["imaging"] == {
+        "disk_serial": "DISK-12",
+        "machine_serial": "SN-12",
+    }
+    assert "imaging" not in yaml.safe_load(other)
+    assert "# imaging:\n#   # The disk" in other
+    assert exits.run(["site", "check", "--site", str(directory)]) == 0, capsys.readouterr().err
+    # Uncommented, with one line kept, it is a section.
+    chosen = other.replace('#   disk_serial: "DISK-B"\n', "")
+    chosen = chosen.replace("# imaging:\n#   #", "imaging:\n  #")
+    chosen = chosen.replace("\n#   disk_serial:", "\n  disk_serial:")
+    chosen = chosen.replace("\n#   machine_serial:", "\n  machine_serial:")
+    (directory / "host_vars/sys1.yml").write_text(chosen)
+    assert yaml.safe_load(chosen)["imaging"]["disk_serial"] == "DISK-A"
+    assert exits.run(["site", "check", "--site", str(directory)]) == 0, capsys.readouterr().err
+
+
+def test_the_key_beside_the_site_key_lets_its_owner_in(tmp_path: Path) -> None:
+    private = tmp_path / "site-key"
+    assert public_key(str(private)) is None
+    private.with_suffix(".pub").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    assert public_key(str(private)) is None
+    private.with_suffix(".pub").write_text(f"{bench.KEY}\n")
+    assert public_key(str(private)) == public_key(f"{private}.pub") == bench.KEY
 
 
 def test_a_port_and_a_password_for_sudo_go_into_the_site(

@@ -41,6 +41,7 @@ class SiteInitRequest:
         secrets: further entries of the vault.
         options: the options that the rest was made from, to blame for a fault; None without any.
         known_hosts: lines of host keys that were confirmed already.
+        remarks: node -> key of its host_vars file that is not given -> lines of its comment.
     """
 
     directory: Path
@@ -51,6 +52,7 @@ class SiteInitRequest:
     secrets: Mapping[str, str] = field(default_factory=dict)
     options: NewSiteFaults | None = None
     known_hosts: str = ""
+    remarks: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, directory: Path, new: NewSite, *, dry_run: bool = False) -> SiteInitRequest:
@@ -138,7 +140,8 @@ def _entry(name: str, secret: str) -> str:
 def site_files(request: SiteInitRequest) -> dict[str, str]:
     """Make the text of every file but the vault."""
     nodes = {
-        f"host_vars/{name}.yml": node_text(values) for name, values in request.host_vars.items()
+        f"host_vars/{name}.yml": node_text(values, request.remarks.get(name))
+        for name, values in request.host_vars.items()
     }
     return {
         "hosts.yml": hosts_text(request.groups),

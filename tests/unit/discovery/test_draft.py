@@ -10,9 +10,10 @@ import yaml
 
 from appliance.errors import ConfigError
 from appliance.model.checks.discovery.draft import DraftNode, draft, host_vars
-from appliance.model.checks.discovery.found import Found, found_by_bmc, found_by_ssh
+from appliance.model.checks.discovery.found import Found, FoundDisk, found_by_bmc, found_by_ssh
+from appliance.model.checks.discovery.imaging import remark
 from appliance.model.checks.discovery.targets import targets
-from appliance.model.checks.hardware.found import Machine
+from appliance.model.checks.hardware.found import Machine, check_machine
 from appliance.model.state.facts.facts import SCHEMA, NodeFacts
 from tests.unit.discovery.made_up import machine, profiles, wishes
 
@@ -56,6 +57,80 @@ def test_what_a_node_gets_in_its_file() -> None:
         "bmc_fingerprint": "ab" * 32,
         "mac": "52:54:00:00:00:01",
     }
+
+
+def _disks(*told: FoundDisk) -> tuple[str | dict[str, str] | None, str]:
+    """What a machine with these disks, as its BMC tells, gets: the section, and the comment."""
+    found = [machine("bmc:203.0.113.11", serial="SN-11", product="S5SP", disks=told)]
+    (node,) = draft(found, profiles(), wishes({"plan": "198.51.100.11/24"})).nodes
+    section = host_vars(node, "ab" * 32).get("imaging")
+    return section, "\n".join(remark(node.machine, node.by_bmc))
+
+
+def test_the_only_disk_of_a_bare_server_gets_its_system() -> None:
+    section, comment = _disks(FoundDisk("S4EWNX0R501234"))
+    assert section == {"disk_serial": "S4EWNX0R501234", "machine_serial": "SN-11"}
+    assert comment == ""
+
+
+def test_of_several_disks_a_person_chooses() -> None:
+    section, comment = _disks(
+        FoundDisk("DISK-1", 480 * 10**9, "MadeUp 480"), FoundDisk("0123"), FoundDisk(None)
+    )
+    assert section is None
+    assert comment == (
+        "imaging:\n"
+        "  # The disk for the system; node image erases all on it. Keep one line:\n"
+        '  disk_serial: "DISK-1"  # 480 GB, MadeUp 480\n'
+        '  disk_serial: "0123"\n'
+        "  # 1 more that is not listed\n"
+        '  machine_serial: "SN-11"'
+    )
+
+
+def test_no_disk_that_a_raid_controller_may_hide_is_chosen() -> None:
+    section, comment = _disks(FoundDisk("DISK-1", alone=False))
+    assert section is None
+    assert 'disk_serial: "DISK-1"' in comment
+    assert "sees an array" in comment
+
+
+@pytest.mark.parametrize("told", [(), (FoundDisk(None),)])
+def test_without_a_serial_of_a_disk_the_way_to_find_it_is_told(told: tuple[FoundDisk]) -> None:
+    section, comment = _disks(*told)
+    assert section is None
+    assert "lsblk -d -o NAME,SERIAL" in comment
+    assert 'machine_serial: "SN-11"' in comment
+
+
+def test_a_server_that_runs_tells_its_disk_and_its_bmc_the_machine() -> None:
+    found = [
+        machine(
+            "198.51.100.11", serial="A", uuid="U", product="S5SP", disks=(FoundDisk("D-LSBLK"),)
+        ),
+        machine("bmc:203.0.113.11", serial="A", disks=(FoundDisk("D-1"), FoundDisk("D-2"))),
+    ]
+    (node,) = draft(found, profiles(), wishes({})).nodes
+    # One letter is no serial of a machine.
+    assert host_vars(node, "ab" * 32)["imaging"] == {"disk_serial": "D-LSBLK"}
+    (alone,) = draft(found[:1], profiles(), wishes({})).nodes
+    assert "imaging" not in host_vars(alone, None)
+    assert remark(alone.machine, alone.by_bmc) == ()
+
+
+def test_disks_of_bmc_and_probe_are_read_with_care() -> None:
+    (bmc, ssh) = targets(["bmc:203.0.113.1", "198.51.100.1"])
+    drives = [{"name": "1", "serial": "DISK-1", "size_bytes": 10, "transport": "sas"},
+              {"name": "2", "serial": "STICK-1", "transport": "usb"}]  # fmt: skip
+    document: dict[str, Any] = {"schema": 1, "kind": "hardware", "source": "redfish",
+                                "identity": {}, "disks": drives}  # fmt: skip
+    for raid, alone in (([], True), (None, False)):
+        read = found_by_bmc(bmc, check_machine({**document, "raid": raid}))
+        assert read.disks == (FoundDisk("DISK-1", 10, None, alone=alone),)
+    facts = {"schema": SCHEMA, "disks": [{"serial": "a b"}, {"serial": 7}, {"serial": "0000"}]}
+    told = found_by_ssh(ssh, NodeFacts(facts), has_key=False).disks
+    assert told == (FoundDisk(None),) * 3
+    assert found_by_ssh(ssh, NodeFacts({"schema": SCHEMA}), has_key=False).disks is None
 
 
 HOSTILE = ["\x1b[2J", "x" * 101, "a\nb: c", "\u202e", 7, None, ["x"], {}, "", " "]

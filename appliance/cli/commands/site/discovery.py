@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from appliance.model.checks.discovery.targets import Kind, Target
     from appliance.model.site.files.new import NewSite
     from appliance.workflows.site.discover import Contacts, Discovery
-    from appliance.workflows.site.init import SiteInitRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _ROLES: Final[Mapping[str, str]] = {
@@ -221,29 +220,6 @@ def discovered(
     models = {node.name: node.model for node in found.drafted.nodes if node.model}
     new = replace(new, become_password=found.sudo_password is not None)
     return replace(new, hardware=models, **groups), found
-
-
-def with_found(
-    request: SiteInitRequest, found: Discovery, bmc_user: str | None, port: int | None
-) -> SiteInitRequest:
-    """The request, with the pins, the BMCs' login and the password for sudo."""
-    from appliance.adapters.ssh.trust.known_hosts import entry_name
-    from appliance.model.checks.discovery.draft import host_vars
-    from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
-    from appliance.model.site.vault_ref import BECOME_PASSWORD
-
-    values, lines = {key: dict(one) for key, one in request.host_vars.items()}, ""
-    for node in found.drafted.nodes:
-        values[node.name] |= host_vars(node, found.pins[node.bmc] if node.bmc else None)
-        if node.ssh:
-            name = entry_name(str(node.ssh.address), port or 22)
-            lines += f"{name} {found.pins[node.ssh]}\n"
-    secrets = dict(request.secrets)
-    if found.bmc_password is not None:
-        secrets |= {USER_NAME: bmc_user or "admin", PASSWORD_NAME: found.bmc_password}
-    if found.sudo_password is not None:
-        secrets[BECOME_PASSWORD.name] = found.sudo_password
-    return replace(request, host_vars=values, known_hosts=lines, secrets=secrets)
 
 
 def forget_pins(directory: Path) -> None:

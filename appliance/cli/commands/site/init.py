@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.commands.site.discovered import left_to_write, public_key, with_found
 from appliance.cli.commands.site.discovery import (
     DiscoveryOptions,
     discovered,
     discovery_options,
     forget_pins,
-    with_found,
 )
 from appliance.cli.commands.site.options import new_site_options, site_ports, vault_password_option
 from appliance.cli.options import Place, dry_run_option
@@ -78,7 +78,8 @@ def init(
         asked = new if new.gpu is not None else replace(new, gpu=_asks_for_gpus(new))
         request = SiteInitRequest.of(directory, asked, dry_run=dry_run)
         if discovery is not None and found is not None:
-            request = with_found(request, found, discovery.bmc_user, new.port)
+            key = public_key(new.private_key)
+            request = with_found(request, found, discovery.bmc_user, new.port, key)
         written = site_init(request, *ports)
     if found is not None and not dry_run:
         forget_pins(directory)
@@ -91,10 +92,13 @@ def init(
             err=True,
         )
     if not dry_run:
-        _tell_what_is_next(directory, asked, password_is_new=new_vault_password)
+        more = left_to_write(request, found) if found is not None else []
+        _tell_what_is_next(directory, asked, more, password_is_new=new_vault_password)
 
 
-def _tell_what_is_next(directory: Path, new: NewSite, *, password_is_new: bool) -> None:
+def _tell_what_is_next(
+    directory: Path, new: NewSite, more: Sequence[tuple[str, str]], *, password_is_new: bool
+) -> None:
     from appliance.adapters.site.vault import kept_password
 
     if password_is_new:
@@ -116,7 +120,7 @@ def _tell_what_is_next(directory: Path, new: NewSite, *, password_is_new: bool) 
     if not new.system_nodes:
         rows.append(("hosts.yml", "system_nodes, which Run:ai needs"))
     click.echo("edit what the site needs:", err=True)
-    for file, keys in rows:
+    for file, keys in (*rows, *more):
         click.echo(f"  {directory / file}: {keys}", err=True)
     click.echo(f"next: appliance site check --site {shlex.quote(str(directory))}", err=True)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from appliance.errors import ConfigError
 from appliance.model.checks.discovery.found import Found
+from appliance.model.checks.discovery.imaging import section
 from appliance.model.checks.discovery.targets import Target
 from appliance.model.site import addresses
 from appliance.model.site.groups import (
@@ -106,6 +107,7 @@ class DraftNode:
     Attributes:
         machine: by SSH if it was found so, else by its BMC.
         bmc: the target that is its BMC; None if none was found.
+        by_bmc: what that BMC told.
     """
 
     name: str
@@ -114,6 +116,7 @@ class DraftNode:
     machine: Found
     model: str | None = None
     bmc: Target | None = None
+    by_bmc: Found | None = None
 
     @property
     def ssh(self) -> Target | None:
@@ -132,7 +135,11 @@ class Drafted:
 @dataclass(frozen=True)
 class _Machine:
     seen: Found
-    bmc: Target | None
+    by_bmc: Found | None
+
+    @property
+    def bmc(self) -> Target | None:
+        return self.by_bmc.target if self.by_bmc else None
 
 
 def draft(
@@ -178,6 +185,7 @@ def draft(
                     one.seen,
                     profiles.model_of(one.seen),
                     one.bmc,
+                    one.by_bmc,
                 )
             )
     return Drafted(tuple(nodes), (*notices, *undecided))
@@ -235,11 +243,11 @@ def _one_each(found: Sequence[Found]) -> tuple[list[_Machine], list[str]]:
         if same is None:
             for mark in marks:
                 telling.setdefault(mark, []).append(len(machines))
-            machines.append(_Machine(one, one.target if one.target.kind == "bmc" else None))
+            machines.append(_Machine(one, one if one.target.kind == "bmc" else None))
             if one.serial is None and one.uuid is None:
                 notices.append(f"{one.target} tells no serial and no UUID: compare it by hand")
         elif one.target.kind == "bmc" and same.bmc is None:
-            machines[place] = replace(same, bmc=one.target)
+            machines[place] = replace(same, by_bmc=one)
         else:
             first = same.bmc if one.target.kind == "bmc" else same.seen.target
             who = f"serial {one.serial}" if one.serial else f"UUID {one.uuid}"
@@ -362,5 +370,6 @@ def host_vars(node: DraftNode, fingerprint: str | None) -> dict[str, Any]:
         "bmc_address": str(node.bmc.address) if node.bmc else None,
         "bmc_fingerprint": fingerprint if node.bmc else None,
         "mac": node.machine.mac,
+        "imaging": section(node.machine, node.by_bmc),
     }
     return {key: value for key, value in values.items() if value is not None}

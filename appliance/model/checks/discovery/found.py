@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from appliance.model.checks.discovery.targets import Target
 from appliance.model.checks.hardware.found import Machine
+from appliance.model.site.imaging_settings import is_disk_serial
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 
@@ -34,6 +35,21 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class FoundDisk:
+    """One disk of a machine, without those on USB.
+
+    Attributes:
+        serial: None: not told, or none that an installer can look for.
+        alone: it is what the system sees: no RAID controller may stand before it.
+    """
+
+    serial: str | None
+    size_bytes: int | None = None
+    model: str | None = None
+    alone: bool = True
+
+
+@dataclass(frozen=True)
 class Found:
     """What one target told; None: not told.
 
@@ -42,6 +58,7 @@ class Found:
         cpus: hardware threads by SSH, cores by Redfish.
         memory_bytes: of the whole machine.
         disk_bytes: of all whole disks.
+        disks: that a system could go to.
         prefix: of the target's address on the machine itself.
         mac: of the interface that has this address.
         has_key: it lets the site's key in.
@@ -61,6 +78,7 @@ class Found:
     mac: str | None = None
     has_key: bool = False
     sudo_asks: bool = False
+    disks: tuple[FoundDisk, ...] | None = None
 
     def is_also(self, other: Found) -> bool:
         """Whether both are one machine: by serial, else by UUID.
@@ -92,6 +110,7 @@ def found_by_ssh(target: Target, facts: NodeFacts, *, has_key: bool) -> Found:
         prefix=prefix,
         mac=mac,
         has_key=has_key,
+        disks=_disks(facts),
     )
 
 
@@ -110,7 +129,39 @@ def found_by_bmc(target: Target, machine: Machine) -> Found:
         cpus=_total(cores),
         memory_bytes=_total(dimms),
         disk_bytes=_total(disks),
+        disks=_bmc_disks(machine),
     )
+
+
+def _disks(facts: NodeFacts) -> tuple[FoundDisk, ...] | None:
+    """Those that Linux sees; what is an array there is one disk to an installer, too."""
+    if facts.at("disks") is None:
+        return None
+    return tuple(
+        FoundDisk(
+            _serial(one.get("serial")), _count(one.get("size_bytes")), _text(one.get("model"))
+        )
+        for one in facts.items("disks")
+        if one.get("transport") != "usb"
+    )
+
+
+def _bmc_disks(machine: Machine) -> tuple[FoundDisk, ...] | None:
+    """Those that a BMC tells of. Linux sees no drive that a RAID controller keeps to itself."""
+    if machine.disks is None:
+        return None
+    return tuple(
+        FoundDisk(
+            _serial(one.serial), _count(one.size_bytes), _text(one.model), alone=machine.raid == ()
+        )
+        for one in machine.disks
+        if one.transport != "usb"
+    )
+
+
+def _serial(value: Any) -> str | None:
+    text = told_serial(_text(value))
+    return text if text and is_disk_serial(text) else None
 
 
 def _interface(target: Target, facts: NodeFacts) -> tuple[int | None, str | None]:

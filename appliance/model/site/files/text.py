@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
@@ -47,9 +48,14 @@ def site_text(settings: Mapping[str, Any]) -> str:
     return _SITE_HEAD + "".join(_keys(SiteSettings, settings, 0))
 
 
-def node_text(values: Mapping[str, Any]) -> str:
-    """Write host_vars/<node>.yml."""
-    return _NODE_HEAD + "".join(_keys(NodeSettings, values, 0))
+def node_text(values: Mapping[str, Any], remarks: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Write host_vars/<node>.yml.
+
+    Args:
+        values: keys that are given.
+        remarks: key that is not given -> the lines that stand as its comment.
+    """
+    return _NODE_HEAD + "".join(_keys(NodeSettings, values, 0, remarks or {}))
 
 
 def hosts_text(groups: Mapping[str, Sequence[str]]) -> str:
@@ -63,7 +69,12 @@ def hosts_text(groups: Mapping[str, Sequence[str]]) -> str:
     return "".join(lines)
 
 
-def _keys(model: type[BaseModel], values: Mapping[str, Any], depth: int) -> list[str]:
+def _keys(
+    model: type[BaseModel],
+    values: Mapping[str, Any],
+    depth: int,
+    remarks: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[str]:
     indent = "  " * depth
     lines: list[str] = []
     for name, info in model.model_fields.items():
@@ -77,6 +88,8 @@ def _keys(model: type[BaseModel], values: Mapping[str, Any], depth: int) -> list
             lines.extend(_keys(inner, given, depth + 1))
         elif name in values and (inner is None or given != {}):
             lines.extend(_dump(name, given, indent))
+        elif name in remarks:
+            lines.extend(f"{indent}# {line}\n" for line in remarks[name])
         else:
             default = info.get_default(call_default_factory=True)
             lines.extend(_commented_default(name, default, inner, indent))
