@@ -124,6 +124,20 @@ class _Server(paramiko.ServerInterface):
         return True
 
 
+def begin(
+    connection: socket.socket,
+    key: paramiko.PKey,
+    behaviour: Behaviour,
+    takes_keys: Callable[[], bool] = lambda: True,
+) -> paramiko.Transport:
+    """Speak SSH on a connection: with this host key, and what a command does."""
+    transport = paramiko.Transport(connection)
+    transport.add_server_key(key)
+    with suppress(paramiko.SSHException, EOFError):
+        transport.start_server(server=_Server(behaviour, takes_keys))
+    return transport
+
+
 class Servers:
     """One server each node, all on one port of addresses of 127/8.
 
@@ -191,14 +205,8 @@ class Servers:
 
     def _ssh(self, node: Node, behaviour: Behaviour) -> Callable[[socket.socket], None]:
         def speak(connection: socket.socket) -> None:
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(KEY)
-            self._transports.append(transport)
-            with suppress(paramiko.SSHException, EOFError):
-                server = _Server(
-                    self._recorded(node, behaviour), lambda: node.name not in self.refusing
-                )
-                transport.start_server(server=server)
+            told, takes = self._recorded(node, behaviour), lambda: node.name not in self.refusing
+            self._transports.append(begin(connection, KEY, told, takes))
 
         return speak
 

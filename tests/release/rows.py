@@ -67,7 +67,8 @@ ROWS = (
     ),
     Row(
         "bmcs",
-        "BMCs are driven: sushy-tools' emulator, and eight at once with one that hangs",
+        "BMCs are driven: sushy-tools' emulator; eight servers are imaged at once, one BMC hangs, one "
+        "rejects media, SIGKILL",
         ("tests/standins",),
         (*PACKAGE, "tests/standins"),
     ),
