@@ -17,7 +17,7 @@ from appliance.errors import (
 from appliance.model.node.baseline import Passport
 from appliance.model.node.imaging.batch import Note
 from tests import samples
-from tests.unit.imaging.fake_rack import FakeRack, host_key
+from tests.unit.imaging.fake_rack import URL, FakeRack, host_key
 
 
 def test_a_rack_is_installed_and_each_server_is_recorded() -> None:
@@ -186,6 +186,42 @@ def test_a_note_of_another_machine_or_disk_lets_nothing_be_wiped(note: Note) -> 
     rack.notes["w1"] = note
     with pytest.raises(StepNotVerified):
         rack.image()
+
+
+def left_at_work(content: str, *, writing: bool, medium: str = URL) -> FakeRack:
+    """A rack where a killed run left an installer that answers at the server's address."""
+    rack = FakeRack(2)
+    server = rack.servers["w1"]
+    server.content, server.power, server.medium = content, "On", medium
+    rack.alive["w1"] = "no SSH on port 22: connection refused"
+    rack.notes["w1"] = Note("SN-w1", "DISK-w1", writing=writing, media=(URL,))
+    return rack
+
+
+@pytest.mark.parametrize(("content", "writing"), [("empty", False), ("half", True)])
+def test_an_installer_that_a_killed_run_left_at_work_is_begun_again(
+    content: str, writing: bool
+) -> None:
+    rack = left_at_work(content, writing=writing)
+    rack.image()
+    assert set(rack.known) == {"w1", "w2"}
+    assert rack.notes == {}
+
+
+def test_a_system_that_answers_while_our_medium_is_inserted_is_not_erased() -> None:
+    rack = left_at_work("system", writing=True)
+    with pytest.raises(StepNotVerified) as caught:
+        rack.image()
+    assert "is not empty" in caught.value.details[0]
+    assert rack.servers["w1"].installs == 0
+
+
+@pytest.mark.parametrize("medium", ["", "http://198.18.7.3:1/media/other.iso"])
+def test_what_answers_without_our_medium_is_somebodys(medium: str) -> None:
+    rack = left_at_work("half", writing=True, medium=medium)
+    with pytest.raises(PreflightFailed):
+        rack.image()
+    assert set(rack.servers["w1"].orders) == {"look"}
 
 
 def test_by_pxe_no_medium_is_inserted() -> None:

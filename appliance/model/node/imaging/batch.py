@@ -42,6 +42,7 @@ class Note:
             tells nothing of the disk any more.
         labels: of the systems that installers of ours may finish while nobody hears them; the last
             is the latest run's.
+        media: URLs of the discs that runs of ours inserted; the last is the latest run's.
     """
 
     machine: Line
@@ -51,10 +52,11 @@ class Note:
     accepted: Annotated[Line, Field(max_length=100)] = ""
     installed: bool = False
     labels: Annotated[tuple[Label, ...], Field(max_length=MOST_LABELS)] = ()
+    media: Annotated[tuple[Line, ...], Field(max_length=MOST_LABELS)] = ()
 
     def once_installed(self) -> Note:
         """The note once the system is in use: what was written, and by which key, is over."""
-        return replace(self, writing=False, host_key="", installed=True, labels=())
+        return replace(self, writing=False, host_key="", installed=True, labels=(), media=())
 
     def text(self) -> str:
         """The note as JSON."""
@@ -108,6 +110,7 @@ class Course:
         host_key: that is expected; only with ``boot``.
         ours: what is on the disk was written by a run of ours.
         labels: a system on the disk that has one of them is ours, and was never met.
+        media: URLs of the discs that earlier runs of ours inserted.
     """
 
     name: str
@@ -118,6 +121,7 @@ class Course:
     host_key: str = ""
     ours: bool = False
     labels: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules
     known = image.machine_serial is not None or note is not None
     unfinished = note is not None and note.writing
     # A run of ours that stopped may have left its medium.
-    medium = evidence.medium if note is None else ""
+    inserted, medium = evidence.medium, evidence.medium if note is None else ""
     evidence = replace(evidence, unfinished=unfinished, known=known, medium=medium)
     # What answers may be the installed system: its host key is compared before anything is done.
     if note is not None and note.host_key and evidence.facts is None:
@@ -166,14 +170,22 @@ def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules
         return Course(name, "boot", why, host_key=note.host_key)
     if _is_done(evidence, image, rules):
         return Course(name, "done", "it answers, and is as asked")
+    labels, media = (note.labels, note.media) if note is not None else ((), ())
+    # Its address answers while an installer of ours is at work. What is on the disk says the rest:
+    # one that is neither empty nor ours is refused there.
+    at_work = evidence.facts is None and evidence.alive and any(one in inserted for one in media)
+    if at_work:
+        evidence = replace(evidence, alive="")
     if refusals := wipe_refusals(evidence, rules.wipe, rules.api_hosts):
         return Course(name, "refused", refusals[0].seen, refusals)
-    if note is not None and note.writing:
+    if at_work:
+        why = "an installer of a run of ours that stopped is at work"
+        return Course(name, "install", why, ours=unfinished, labels=labels, media=media)
+    if unfinished:
         why = "a run of ours stopped while its disk was written"
-        return Course(name, "install", why, wipe=True, ours=True, labels=note.labels)
-    labels = note.labels if note is not None else ()
+        return Course(name, "install", why, wipe=True, ours=True, labels=labels, media=media)
     why = "nothing answers at its address, and it is nobody's"
-    return Course(name, "install", why, labels=labels)
+    return Course(name, "install", why, labels=labels, media=media)
 
 
 def _is_done(evidence: Evidence, image: NodeImage, rules: Rules) -> bool:

@@ -115,6 +115,7 @@ class NodeCourse:
         self._strange_before = 0
         # One of a run that was killed stays on the disk until another one is installed over it.
         self._labels = (*target.course.labels, *filter(None, [target.label]))[-MOST_LABELS:]
+        self._media = (*target.course.media, *filter(None, [target.url]))[-MOST_LABELS:]
 
     def run(self) -> None:
         """From where the server is to its verified first login.
@@ -390,6 +391,7 @@ class NodeCourse:
         """Keep what another run needs to know, should this one end here."""
         disk = self._target.image.disk_serial
         machine = name_of(self._target.machine)
-        note = Note(machine, disk, writing, host_key, self._target.accepted, labels=self._labels)
+        kept = (machine, disk, writing, host_key, self._target.accepted)
+        note = Note(*kept, labels=self._labels, media=self._media)
         note = note.once_installed() if installed else note
         self._ports.notes.keep(self._node.name, note)
