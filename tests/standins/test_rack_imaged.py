@@ -63,9 +63,19 @@ def six_are_done_and_two_are_named(rack: Rack) -> None:
     assert LOGIN["password"] not in done.stdout + done.stderr
 
 
-def all_are_done(rack: Rack) -> dict[str, str]:
-    """Exit 0: all are installed and qualified, and no note is left; what was done to each."""
+def all_are_done(rack: Rack, runs: int = 1) -> dict[str, str]:
+    """Exit 0: all are installed and qualified, and no note is left; what was done to each.
+
+    Args:
+        rack: with BMCs that are repaired.
+        runs: how often the command may be typed: on a busy machine a BMC is late, and is named.
+    """
     done = rack.image()
+    for _again in range(runs - 1):
+        if done.returncode != 1:
+            break
+        print(done.stderr)  # noqa: T201 - why a run more was needed
+        done = rack.image()
     assert done.returncode == 0, done.stdout + done.stderr
     assert rack.notes() == {}
     return {one["node"]: one["does"] for one in json.loads(done.stdout)["nodes"]}
@@ -113,7 +123,7 @@ def test_killed_at_any_moment_the_same_command_ends_it(
         print(f"notes: {notes}, installed: {once}")  # noqa: T201
         heard = {n for n, note in notes.items() if note["host_key"] or note["installed"]}
         rack.repair(HANGS, REJECTS)
-        all_are_done(rack)
+        all_are_done(rack, runs=3)
         for name, installs in rack.installs().items():
             if name in heard:
                 assert installs == once[name], (name, notes, once)
