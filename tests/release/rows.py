@@ -67,7 +67,7 @@ ROWS = (
     ),
     Row(
         "bmcs",
-        "BMCs are driven: sushy-tools' emulator; eight servers are imaged at once, one BMC hangs, one "
+        "BMCs are driven: sushy-tools' emulator; eight servers imaged at once, one BMC hangs, one "
         "rejects media, SIGKILL",
         ("tests/standins",),
         (*PACKAGE, "tests/standins"),

@@ -45,12 +45,8 @@ def manifest(release: str = NEW) -> BundleManifest:
     """The bundle of a new release."""
     tag, runtime = TAGS[release], "containerd" if release == NEXT else "docker.io"
     images = {name.replace(OLD_TAG, tag): digest for name, digest in samples.IMAGES.items()}
-    kubeadm = {
-        "name": "kubeadm",
-        "kind": "binary",
-        "version": tag.removeprefix("v"),
-        "source": {"kind": "go", "ref": "k8s.io", "verified": "go.sum"},
-    }
+    source = {"kind": "go", "ref": "k8s.io", "verified": "go.sum"}
+    kubeadm = {"name": "kubeadm", "kind": "binary", "version": tag[1:], "source": source}
     return BundleManifest.parse(
         {
             "schema": 1,

@@ -89,8 +89,8 @@ class RenewalPlan:
     @property
     def work(self) -> tuple[tuple[str, str], ...]:
         """(step, node) of everything that is done."""
-        kubeadms = (("kubernetes_certificates", one.node) for one in self.renewals)
-        return (*kubeadms, *(("kubelet_certificate", one.node) for one in self.kubelets))
+        kubeadm = tuple(("kubernetes_certificates", one.node) for one in self.renewals)
+        return (*kubeadm, *(("kubelet_certificate", kubelet.node) for kubelet in self.kubelets))
 
 
 def renewal_of(node: Node, facts: NodeFacts, within_days: float) -> NodeRenewal | None:
