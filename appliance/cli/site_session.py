@@ -21,6 +21,7 @@ from appliance.errors import ApplianceError
 from appliance.model.state.journal import Run
 
 if TYPE_CHECKING:
+    from appliance.adapters.kubernetes.connection.copies import KubeconfigCopies
     from appliance.model.components.access.runai_cli import CliPlan
     from appliance.model.components.control_plane.certificates import CertificateExpiry
     from appliance.model.components.control_plane.renewal import RenewalPlan
@@ -207,15 +208,19 @@ class SiteSession(Wiring):
         dry_run: bool = False,
     ) -> RenewalResult:
         """Renew kubeadm's certificates; ``what``: within how many days, and without which nodes."""
-        from appliance.adapters.kubernetes.connection.copies import KubeconfigCopies
         from appliance.workflows.cluster import certificates
 
-        within_days, without = what
         run = self.run(certificates.COMMAND)
-        request = certificates.RenewalRequest(self.site, run, within_days, without, dry_run=dry_run)
-        copies = KubeconfigCopies(self.site, self.nodes)
-        session = replace(self.session(progress, run, plays=True), try_kubeconfigs=copies.test)
+        request = certificates.RenewalRequest(self.site, run, *what, dry_run=dry_run)
+        session = replace(self.session(progress, run, plays=True), try_kubeconfigs=self.copies.test)
         return certificates.renew_certificates(request, session, confirm)
+
+    @property
+    def copies(self) -> KubeconfigCopies:
+        """The copies of the administrator's kubeconfig, each tested by a request."""
+        from appliance.adapters.kubernetes.connection.copies import KubeconfigCopies
+
+        return KubeconfigCopies(self.site, self.nodes)
 
     def upgrade(
         self,
@@ -347,24 +352,20 @@ class SiteSession(Wiring):
     ) -> RunaiCliResult:
         """Bring Run:ai's CLI to nodes, for users; one changing command at a time per site."""
         from appliance.adapters.runai.jumpboxes import find_program, researchers
-        from appliance.model.components.access.runai_cli import (
-            CliOptions,
-            choose_nodes,
-            kubectl_digest,
-        )
+        from appliance.model.components.access import runai_cli as access
         from appliance.workflows.runai.cli import COMMAND, RunaiCliRequest, runai_cli
 
         nodes, users = who
         site = self.site
         # What this machine can refuse comes before any node is asked.
-        chosen, cli = choose_nodes(site, nodes), find_program(site, program)
+        chosen, cli = access.choose_nodes(site, nodes), find_program(site, program)
         people = researchers(site, self.nodes, users)
         desired = self.load_desired()
-        roles = CliOptions(
+        roles = access.CliOptions(
             nodes=chosen,
             program=cli,
             researchers=people,
-            kubectl_sha256=kubectl_digest(desired),
+            kubectl_sha256=access.kubectl_digest(desired),
             replace=replaces,
         )
         run = self.run(COMMAND, desired.bundle_digest)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes.connection.copies import KubeconfigCopies
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
-from appliance.model.components.control_plane.kubeconfig_copies import KubeconfigCopy
 from appliance.model.plan.play import Play
-from appliance.model.site.settings import Node
 from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli.faked_site import FakedSite
@@ -53,12 +49,6 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> SiteSession:
         return Site(site, desired, found, found, None)  # type: ignore[arg-type]
 
-    def accepted(copies: KubeconfigCopies, asked: Sequence[Node]) -> tuple[KubeconfigCopy, ...]:
-        places = [f"{node.name}:~ubuntu/.kube/config" for node in asked]
-        kept = str(copies.site.state_directory / "kubeconfig")
-        return tuple(KubeconfigCopy(place) for place in (*places, kept))
-
-    monkeypatch.setattr(KubeconfigCopies, "test", accepted)
     monkeypatch.setattr(found, "play", play)
     monkeypatch.setattr(Application, "connect", connect)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):

@@ -84,13 +84,13 @@ class RenewalPlan:
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes, each once."""
-        return tuple(dict.fromkeys(one.node for one in (*self.renewals, *self.kubelets)))
+        return tuple(dict.fromkeys(node for _, node in self.work))
 
     @property
     def work(self) -> tuple[tuple[str, str], ...]:
         """(step, node) of everything that is done."""
-        kubeadm = tuple(("kubernetes_certificates", one.node) for one in self.renewals)
-        return (*kubeadm, *(("kubelet_certificate", kubelet.node) for kubelet in self.kubelets))
+        kubeadms = (("kubernetes_certificates", one.node) for one in self.renewals)
+        return (*kubeadms, *(("kubelet_certificate", one.node) for one in self.kubelets))
 
 
 def renewal_of(node: Node, facts: NodeFacts, within_days: float) -> NodeRenewal | None:
