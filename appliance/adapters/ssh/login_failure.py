@@ -22,6 +22,7 @@ from appliance.model.state.nodes.unreachable import (
     in_plain_words,
     way_through,
 )
+from appliance.model.state.observed import LOGIN_REFUSED
 
 if TYPE_CHECKING:
     import paramiko
@@ -75,7 +76,7 @@ def login_failure(site: Site, node: Node, error: Exception, said: str = "") -> N
         )
     if isinstance(error, paramiko.AuthenticationException):
         key = connection.private_key or "the keys of the SSH agent"
-        cause = f"authentication failed for user {connection.user} with {key}"
+        cause = f"{LOGIN_REFUSED} {connection.user} with {key}"
         return NodeUnreachable(
             f"{where}: {cause}",
             hint=f"install the public key there: {copy_key_command(site, node)}",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from appliance.model.state.cluster.cluster import ClusterState
 from appliance.model.state.facts.facts import NodeFacts
+
+# A cause: the host key was compared before.
+LOGIN_REFUSED: Final = "authentication failed for user"
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,14 @@ class Look:
     def alive(self, node: str) -> str:
         """Return why an answering node gave no facts; empty where nothing answers."""
         return next((f.reason for f in self.faults if f.node == node and f.answers), "")
+
+    def host_key_known(self, node: str) -> bool:
+        """Whether what answers without facts has a host key that was confirmed: logins need it."""
+        return any(
+            fault.logged_in or LOGIN_REFUSED in fault.cause
+            for fault in self.faults
+            if fault.node == node
+        )
 
     def deceiver(self, node: str) -> bool:
         """Whether the answer from there cannot be trusted."""

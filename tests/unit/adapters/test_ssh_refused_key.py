@@ -50,3 +50,5 @@ def test_a_refused_key_is_a_failed_authentication(
     assert "ssh-copy-id" in fault.hint
     assert fault.answers
     assert not fault.logged_in
+    # Its host key was compared before: whoever set it up confirmed it.
+    assert look.host_key_known("cp1")

@@ -69,6 +69,7 @@ class Box:
         content: of its disk: empty, half, system.
         installs: how often an installer took the disk.
         label: of the system on the disk.
+        second_medium: in its BMC's other drive.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Box:
     content: str = "empty"
     power: str = "Off"
     medium: str = ""
+    second_medium: str = ""
     boot: str = ""
     heard: Heard = field(default_factory=Heard)
     looks: int = 0
@@ -158,8 +160,11 @@ class FakeBmc:
 
     def media(self) -> tuple[Medium, ...]:
         """What is inserted."""
-        held = self._server.medium
-        return (Medium("Cd", ("CD",), held or None, inserted=bool(held)),)
+        drives = {"Cd": self._server.medium, "Cd2": self._server.second_medium}
+        return tuple(
+            Medium(name, ("CD",), held or None, inserted=bool(held))
+            for name, held in drives.items()
+        )
 
     def insert(self, url: str) -> Medium:
         """Insert, unless it refuses."""
@@ -247,7 +252,10 @@ class FakeRack:
                 facts[node.name] = NodeFacts({**document, "mounts": []})
             else:
                 why = self.alive.get(node.name, "")
-                faults.append(Fault(node.name, why or "no route", "look", answers=bool(why)))
+                logged_in = "probe exited" in why
+                faults.append(
+                    Fault(node.name, why or "no route", "look", bool(why), False, logged_in)
+                )
         return Look(facts, tuple(faults))
 
     def image(

@@ -188,12 +188,15 @@ def test_a_note_of_another_machine_or_disk_lets_nothing_be_wiped(note: Note) -> 
         rack.image()
 
 
+REFUSED = "no SSH on port 22: connection refused"
+
+
 def left_at_work(content: str, *, writing: bool, medium: str = URL) -> FakeRack:
     """A rack where a killed run left an installer that answers at the server's address."""
     rack = FakeRack(2)
     server = rack.servers["w1"]
     server.content, server.power, server.medium = content, "On", medium
-    rack.alive["w1"] = "no SSH on port 22: connection refused"
+    rack.alive["w1"] = REFUSED
     rack.notes["w1"] = Note("SN-w1", "DISK-w1", writing=writing, media=(URL,))
     return rack
 
@@ -214,6 +217,35 @@ def test_a_system_that_answers_while_our_medium_is_inserted_is_not_erased() -> N
         rack.image()
     assert "is not empty" in caught.value.details[0]
     assert rack.servers["w1"].installs == 0
+
+
+def test_a_finished_system_that_answers_is_never_erased_however_often_it_is_tried() -> None:
+    """A killed run did not hear of its end; somebody switched it on, and it has been in use."""
+    rack = left_at_work("system", writing=True)
+    label = "app-0123456789ab"
+    rack.servers["w1"].label = label
+    rack.notes["w1"] = replace(rack.notes["w1"], labels=(label,))
+    rack.alive["w1"] = "its host key is not in known_hosts"
+    for _again in range(3):
+        with pytest.raises(StepNotVerified) as caught:
+            rack.image()
+        assert "is not empty" in caught.value.details[0]
+        assert rack.servers["w1"].installs == 0
+        # The command itself cut its power: it does not answer any more.
+        rack.alive.pop("w1", None)
+
+
+@pytest.mark.parametrize(
+    ("why", "second"),
+    [("w1: the probe exited with 127: no python3", ""), (REFUSED, "http://198.18.7.3/b.iso")],
+)
+def test_the_power_of_a_machine_that_is_somebodys_is_not_cut(why: str, second: str) -> None:
+    rack = left_at_work("half", writing=True)
+    rack.alive["w1"] = why
+    rack.servers["w1"].second_medium = second
+    with pytest.raises(PreflightFailed):
+        rack.image()
+    assert set(rack.servers["w1"].orders) == {"look"}
 
 
 @pytest.mark.parametrize("medium", ["", "http://198.18.7.3:1/media/other.iso"])

@@ -171,21 +171,32 @@ def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules
     if _is_done(evidence, image, rules):
         return Course(name, "done", "it answers, and is as asked")
     labels, media = (note.labels, note.media) if note is not None else ((), ())
-    # Its address answers while an installer of ours is at work. What is on the disk says the rest:
-    # one that is neither empty nor ours is refused there.
-    at_work = evidence.facts is None and evidence.alive and any(one in inserted for one in media)
+    at_work = evidence.facts is None and _is_installer(evidence, inserted, media)
     if at_work:
         evidence = replace(evidence, alive="")
     if refusals := wipe_refusals(evidence, rules.wipe, rules.api_hosts):
         return Course(name, "refused", refusals[0].seen, refusals)
     if at_work:
+        # Neither the note's word nor its labels count: what answers may be a finished system that
+        # somebody took into use, and once its power is cut no later run sees it answer.
         why = "an installer of a run of ours that stopped is at work"
-        return Course(name, "install", why, ours=unfinished, labels=labels, media=media)
+        return Course(name, "install", why, media=media)
     if unfinished:
         why = "a run of ours stopped while its disk was written"
         return Course(name, "install", why, wipe=True, ours=True, labels=labels, media=media)
     why = "nothing answers at its address, and it is nobody's"
     return Course(name, "install", why, labels=labels, media=media)
+
+
+def _is_installer(evidence: Evidence, inserted: str, media: Collection[str]) -> bool:
+    """Whether an installer of ours may answer: all discs are ours, its host key is unconfirmed."""
+    discs = inserted.split(", ") if inserted else []
+    return bool(
+        evidence.alive
+        and not evidence.host_key_known
+        and discs
+        and all(any(url in disc for url in media if url) for disc in discs)
+    )
 
 
 def _is_done(evidence: Evidence, image: NodeImage, rules: Rules) -> bool:

@@ -34,6 +34,7 @@ class Evidence:
         machine: as its BMC reports it.
         facts: of what answers at the node's address by SSH; None where nothing gave facts.
         alive: why something that answers there gave no facts; empty where nothing answers.
+        host_key_known: what answers there, and gave no facts, has a host key that was confirmed.
         passports: node -> passport, as far as the site has any.
         unread: why the passports of a site that has a cluster could not be read; else empty.
         unfinished: an earlier run of this command stopped while it wrote this very disk.
@@ -52,6 +53,7 @@ class Evidence:
     power: str = ""
     known: bool = False
     medium: str = ""
+    host_key_known: bool = False
 
 
 _ALONE: Final = (

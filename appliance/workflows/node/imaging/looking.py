@@ -75,6 +75,7 @@ def look(request: ImageRequest, session: Session, images: Mapping[str, NodeImage
             request.unread,
             power=bmc.power or "unknown",
             medium=", ".join(media.get(name, ())),
+            host_key_known=seen.host_key_known(name),
         )
         wanted = images[name].machine_serial
         if wanted is not None and wanted != machine.serial:
