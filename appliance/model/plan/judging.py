@@ -38,7 +38,7 @@ class SettledSteps:
         names = [node.name for node in step.nodes(desired.site)]
         asked = [name for name in names if not only or name in only]
         seen = [name for name in asked if name in observed.node_facts and name not in spared]
-        missed = [name for name in asked if name not in seen and name not in spared]
+        missed = [name for name in asked if name not in observed.node_facts and name not in spared]
         of_api = bool(step.writes)
         if step.asked is not None and not step.asked(desired.site):
             asked = []

@@ -7,7 +7,7 @@ They say what one value may be; what several values say together is checked in
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
@@ -240,7 +240,7 @@ class Node:
     imaging: NodeImaging | None = None
     gpus: int | None = None
 
-    @property
+    @cached_property
     def ip(self) -> str:
         """The address without its prefix."""
         return str(self.address.ip)
@@ -282,6 +282,11 @@ class Site:
         return {node.name: node for node in self.nodes}
 
     @cached_property
+    def by_address(self) -> Mapping[str, Node]:
+        """The nodes by their own address; no two share one."""
+        return {node.ip: node for node in self.nodes}
+
+    @cached_property
     def control_plane(self) -> tuple[Node, ...]:
         """The control-plane nodes."""
         return self.in_group(groups.CONTROL_PLANE)
@@ -312,9 +317,8 @@ class Site:
     def system_nodes(self) -> tuple[Node, ...]:
         """The nodes for Run:ai's own software; the control plane only where the site allows it."""
         named, runai = self.in_group(groups.SYSTEM_NODES), self.settings.runai
-        if named or not (runai and runai.system_on_control_plane):
-            return named
-        return self.control_plane
+        shared = runai and runai.system_on_control_plane
+        return self.control_plane if shared and not named else named
 
     @property
     def runai_addresses(self) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def node_versions(node: Node, observed: Observed) -> NodeVersions | None:
     if not isinstance(cluster, Cluster) or member is None:
         return None
     # A pod that is being replaced says nothing of what will run.
-    here = [pod for pod in cluster.pods if pod.node == node.name and not pod.ending]
+    here = [pod for pod in cluster.pods_on(node.name) if not pod.ending]
     tags = {pod.app: _tag(pod.images[0]) for pod in here if pod.images}
     is_ours = CONTROL_PLANE in node.groups
     return NodeVersions(

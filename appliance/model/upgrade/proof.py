@@ -63,8 +63,8 @@ def _parts(
     cluster, facts = observed.cluster, observed.node_facts.get(name)
     if facts is None or not facts.at("kubernetes.api_healthz.ok"):
         yield f"{name}: its API server is not healthy"
-    for pod in cluster.pods if isinstance(cluster, Cluster) else ():
-        if pod.node == name and pod.app in CONTROL_PLANE_PODS and not pod.ready:
+    for pod in cluster.pods_on(name) if isinstance(cluster, Cluster) else ():
+        if pod.app in CONTROL_PLANE_PODS and not pod.ready:
             yield f"{name}: pod {pod.name} is not ready: {pod.why_unready}"
     if not node.ready:
         yield f"{name}: it is not Ready"

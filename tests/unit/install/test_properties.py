@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -170,3 +171,30 @@ def test_a_rack_that_was_put_right_needs_nothing(rack: Rack) -> None:
     observed = Observed(samples.node_facts(documents), rack.observed.cluster)
     made = plan(rack.desired, observed)
     assert (made.steps, made.refusals) == ((), ())
+
+
+def test_a_plan_costs_each_node_of_a_large_site_the_same() -> None:
+    assert _calls(205) < 12 * _calls(20)
+
+
+def _calls(nodes: int) -> int:
+    """How many functions the plan of a site calls where there is nothing to do."""
+    desired = samples.desired(samples.site(3, nodes - 3))
+    observed = Observed(
+        samples.node_facts({n.name: samples.converged(n, desired) for n in desired.site.nodes}),
+        samples.cluster(desired),
+    )
+    called = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal called
+        called += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        found = plan(desired, observed)
+    finally:
+        sys.setprofile(before)
+    assert not found.steps
+    return called

@@ -22,8 +22,13 @@ from appliance.model.state.facts.facts import (
 from tests.unit.probe import recorded
 
 
-def _documents(tmp_path: Path) -> Iterator[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Every document of the section cases, so that each field that the probe writes is met."""
+    return list(_documents(tmp_path_factory.mktemp("cases")))
+
+
+def _documents(tmp_path: Path) -> Iterator[dict[str, Any]]:
     for path in sorted((recorded.DATA / "cases").glob("*.yml")):
         for number, case in enumerate(yaml.safe_load(path.read_text(encoding="utf-8"))):
             root, outputs = recorded.machine(case, tmp_path / path.stem / str(number))
@@ -48,16 +53,25 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 def test_every_field_that_the_probe_writes_is_stable_or_volatile_with_a_reason(
-    tmp_path: Path,
+    documents: list[dict[str, Any]],
 ) -> None:
     met = set()
-    for document in _documents(tmp_path):
+    for document in documents:
         for path in _leaves(document):
             found = stability(path)
             assert found is not None, path
             met.add(found)
     assert all(entry.reason for entry in STABILITY.values())
     assert {entry.stable for entry in met} == {True, False}
+
+
+def test_the_stable_fields_are_those_that_the_table_calls_stable(
+    documents: list[dict[str, Any]],
+) -> None:
+    for document in documents:
+        met, kept = set(_leaves(document)), set(_leaves(stable_fields(NodeFacts(document))))
+        counted = {path for path in met if (found := stability(path)) and found.stable}
+        assert kept & met == counted
 
 
 def test_no_section_is_declared_that_the_probe_does_not_write(document: dict[str, Any]) -> None:

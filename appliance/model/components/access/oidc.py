@@ -91,8 +91,8 @@ def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield "its API server is not healthy"
     yield from _differences("its API server", cluster.api_flags.running.get(node.name, {}), wanted)
     # The others lose their leases while an API server is down, and recover without help.
-    for pod in cluster.pods:
-        if pod.node == node.name and pod.app in CONTROL_PLANE_PODS and not pod.ready:
+    for pod in cluster.pods_on(node.name):
+        if pod.app in CONTROL_PLANE_PODS and not pod.ready:
             yield f"pod {pod.name} is not ready: {pod.why_unready}"
     if node.name == desired.site.control_plane[0].name:
         yield from _differences("ClusterConfiguration", cluster.api_flags.configured, wanted)

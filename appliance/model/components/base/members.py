@@ -67,7 +67,7 @@ def member_faults(
 
 
 def _pods_on(node: Node, cluster: Cluster) -> Iterator[str]:
-    here = [pod for pod in cluster.pods if pod.node == node.name]
+    here = cluster.pods_on(node.name)
     needed = [*NODE_PODS, *(CONTROL_PLANE_PODS if CONTROL_PLANE in node.groups else ())]
     for app in needed:
         pods = [pod for pod in here if pod.app == app]

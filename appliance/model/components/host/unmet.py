@@ -41,6 +41,8 @@ def names_of(
 
 def _absent(facts: NodeFacts, wanted: Mapping[str, list[str]]) -> Iterator[str]:
     known = facts.at("resolver.hosts") or {}
+    if wanted.items() <= known.items():
+        return
     absent = [
         (address, name)
         for address, names in wanted.items()

@@ -105,9 +105,9 @@ def _addresses(server: Node, site: Site, all_facts: AllFacts) -> tuple[str, ...]
     moving.append(settings.runai.address if settings.runai else None)
     facts = all_facts.get(server.name)
     seen = sorted(str(IPv4Interface(each).ip) for each in facts.addresses) if facts else []
-    others = {node.ip for node in site.nodes if node != server}
     wanted = (server.ip, *(str(each) for each in moving if each is not None), *seen[:_MOST_SEEN])
-    return tuple(dict.fromkeys(each for each in wanted if each not in others))
+    owners = site.by_address
+    return tuple(dict.fromkeys(each for each in wanted if owners.get(each, server) == server))
 
 
 def without_address(site: Site) -> str | None:

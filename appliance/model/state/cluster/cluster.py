@@ -7,8 +7,9 @@ for a fresh ``kubeadm init``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from appliance.model.state.cluster.api_flags import ApiFlags
@@ -287,6 +288,17 @@ class Cluster:
     vendor_pods: tuple[Pod, ...] = ()
     runai_unconfirmed: bool = False
     runai_logins: RunaiLogins = RunaiLogins()
+
+    def pods_on(self, node: str) -> Sequence[Pod]:
+        """The pods of ``pods`` that are bound to a node, in the same order."""
+        return self._pods_by_node.get(node, ())
+
+    @cached_property
+    def _pods_by_node(self) -> Mapping[str | None, Sequence[Pod]]:
+        found: dict[str | None, list[Pod]] = {}
+        for pod in self.pods:
+            found.setdefault(pod.node, []).append(pod)
+        return found
 
     @property
     def initialised(self) -> bool:

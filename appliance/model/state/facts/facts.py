@@ -346,6 +346,8 @@ class _Dropped:
 
 
 def _kept(value: Any, path: tuple[str, ...]) -> Any:
+    if _is_whole(path):
+        return value if _is_stable(path) else _Dropped()
     if isinstance(value, Mapping):
         pairs = ((key, _kept(item, (*path, str(key)))) for key, item in value.items())
         kept = {key: item for key, item in pairs if not isinstance(item, _Dropped)}
@@ -359,6 +361,13 @@ def _kept(value: Any, path: tuple[str, ...]) -> Any:
             if not isinstance(item, _Dropped)
         ]
     return value if _is_stable(path) else _Dropped()
+
+
+@cache
+def _is_whole(path: tuple[str, ...]) -> bool:
+    """Whether the table says nothing about single fields below a field."""
+    below = tuple(f"{pattern}." for pattern in _patterns(path))
+    return bool(path) and not any(known.startswith(below) for known in STABILITY)
 
 
 def _is_stable(path: tuple[str, ...]) -> bool:
