@@ -6,7 +6,8 @@ follows from the observed state, not from records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,9 @@ from appliance.model.plan.steps import BY_NAME
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import facts_digest
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.roles import inventory_roles
-from appliance.model.state.observed import Observed
+from appliance.model.state.observed import Fault, Observed
 from appliance.model.state.plan import Plan, PlannedStep
 from appliance.workflows.hardware.records import carry_over
 from appliance.workflows.node.baselines import Acceptances, settle, spread
@@ -37,7 +37,7 @@ from appliance.workflows.session.confirmation import (
 )
 from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience, api_silence, observe_until
-from appliance.workflows.session.recording import Recorder
+from appliance.workflows.session.recording import Recorder, digests
 from appliance.workflows.session.survey import Survey, observe, refuse, survey_of
 from appliance.workflows.site.bundle_at_hand import copied_bundle, require_bundle, vouch
 
@@ -209,15 +209,20 @@ class _Run:
                 self._ports.members.put_back(members[name], self._desired.kept[name])
 
     def _step(self, planned: PlannedStep) -> None:
-        name, nodes = planned.name, planned.nodes
-        with self._recorder.run_step(name, nodes, planned.why) as evidence:
-            evidence.before = _digests(self._observed, nodes)
+        with self._recorded(planned.name, planned):
+            self._forbid(planned)
+            self._converge(planned)
+            self._verify(planned)
+
+    @contextmanager
+    def _recorded(self, name: str, planned: PlannedStep) -> Iterator[None]:
+        """A step in the journal, with what was seen of its nodes before and after."""
+        with self._recorder.run_step(name, planned.nodes, planned.why) as evidence:
+            evidence.before = digests(self._observed.node_facts, planned.nodes)
             try:
-                self._forbid(planned)
-                self._converge(planned)
-                self._verify(planned)
+                yield
             finally:
-                evidence.after = _digests(self._observed, nodes)
+                evidence.after = digests(self._observed.node_facts, planned.nodes)
 
     def _tell_the_rest(self) -> None:
         """Other members come last: one with a fault of its own, or that hangs, stops no join."""
@@ -241,19 +246,13 @@ class _Run:
         Raises:
             PlaybookFailed, StepNotVerified: a member lacks it still, for a reason of its own.
         """
-        step, ports, site = BY_NAME[planned.name], self._ports, self._desired.site
-        nodes = planned.nodes
-        with self._recorder.run_step(f"{step.name}: other members", nodes, planned.why) as evidence:
-            evidence.before = _digests(self._observed, nodes)
+        step, new = BY_NAME[planned.name], self._request.scope.joining
+        with self._recorded(f"{step.name}: other members", planned):
             self._converge(planned)
-            look = ports.nodes.look([site.node(name) for name in nodes])
             # What was seen of one that does not answer now stays: this run is not about it.
-            facts = {**self._observed.node_facts, **look.node_facts}
-            self._observed = replace(self._observed, node_facts=facts)
-            evidence.after = _digests(self._observed, nodes)
-            new = self._request.scope.joining
+            self._read_nodes(planned)
             left = reasons_of_others(step, self._desired, self._observed, new)
-            points = [f"{one.node}: {one.text}" for one in left if one.node in nodes]
+            points = [f"{one.node}: {one.text}" for one in left if one.node in planned.nodes]
             if points:
                 raise StepNotVerified(points[0], details=points[1:])
 
@@ -351,16 +350,20 @@ class _Run:
 
     def _look(self, planned: PlannedStep) -> list[str]:
         """Read the step's nodes and the API again; why nodes could not be seen."""
+        faults = self._read_nodes(planned)
+        unseen = {fault.node for fault in faults}
+        seen = {n: f for n, f in self._observed.node_facts.items() if n not in unseen}
+        self._observed = replace(self._observed, node_facts=seen)
+        self._read_cluster()
+        return [fault.reason for fault in faults if fault.node in planned.nodes]
+
+    def _read_nodes(self, planned: PlannedStep) -> tuple[Fault, ...]:
+        """Read the step's nodes again; why others could not be read, whose facts stay as seen."""
         site = self._desired.site
         look = self._ports.nodes.look([site.node(name) for name in planned.nodes])
-        unseen = {fault.node for fault in look.faults}
-        node_facts = {**self._observed.node_facts, **look.node_facts}
-        self._observed = replace(
-            self._observed,
-            node_facts={name: p for name, p in node_facts.items() if name not in unseen},
-        )
-        self._read_cluster()
-        return [fault.reason for fault in look.faults if fault.node in planned.nodes]
+        facts = {**self._observed.node_facts, **look.node_facts}
+        self._observed = replace(self._observed, node_facts=facts)
+        return look.faults
 
     def _read_cluster(self) -> None:
         """Read the API alone: what a cluster still lacks after a play mostly comes by itself."""
@@ -390,11 +393,3 @@ class _Run:
                 "again",
                 details=faults[1:],
             )
-
-
-def _digests(observed: Observed, nodes: tuple[str, ...]) -> dict[str, str]:
-    return {
-        name: facts_digest(observed.node_facts[name])
-        for name in nodes
-        if name in observed.node_facts
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
+from appliance.model.state.facts.facts import NodeFacts, facts_digest
 from appliance.model.state.journal import Outcome, Record, Run
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class Evidence:
     after: Mapping[str, str] = field(default_factory=dict)
     took_seconds: float = 0.0
     error: ApplianceError | None = None
+
+
+def digests(node_facts: Mapping[str, NodeFacts], nodes: Iterable[str]) -> dict[str, str]:
+    """Node -> digest of its facts' stable fields, of those nodes that were seen."""
+    return {name: facts_digest(node_facts[name]) for name in nodes if name in node_facts}
 
 
 class Recorder:

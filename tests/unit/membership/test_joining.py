@@ -375,6 +375,8 @@ def test_another_member_with_a_fault_of_its_own_stops_no_join(
     assert bench.rack.plays[-1].limit == ("w1",) or notes, "whoever hangs does so when w2 is there"
     failed = [one.step for one in bench.journal.records if one.outcome != "verified"]
     assert failed == (["host: other members"] if notes else [])
+    told = next(one for one in bench.journal.records if one.step == "host: other members")
+    assert (set(told.before), set(told.after)) == ({"w1"}, {"w1"})
 
 
 def test_the_node_that_joins_still_stops_where_its_own_play_fails() -> None:
