@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from appliance.model.upgrade.gates import Gate
     from appliance.model.upgrade.handmade.loss import Loss
     from appliance.model.upgrade.plan import UpgradePlan
+    from appliance.model.upgrade.points.left import Left
     from appliance.workflows.cluster.upgrading.look import Seen, UpgradeResult
     from appliance.workflows.cluster.upgrading.request import UpgradeRequest
     from appliance.workflows.session.session import Session
@@ -69,33 +70,24 @@ def judge(
     site, asked = request.desired.site, session.upgrade_evidence
     losses = _losses(request, session, observed, found.plan)
     accepted = accepted_by(request, found.mark)
-    steps = (*found.plan.steps, *found.plan.rest)
-    batches = tuple(step.nodes for step in steps if step.kind == "runtime")
-    changing = frozenset(name for batch in batches for name in batch)
     window = found.clock.of_plan(found.plan)
     runai = runai_version(request.desired, observed)
-    changes = bool(changing)
-    known = Evidence(
+    left = _left(request, observed, found)
+    space = _space(request, found, left)
+    changes = space.runtimes_change
+    known = replace(
+        space,
         losses=losses,
         accepted=accepted,
         brought=log_limits(request.desired) if changes else {},
-        runtimes_change=changes,
-        changing=changing,
-        runtime_batches=batches,
         runai_runtime=asked.runai_runtime() if changes and runai is not None else None,
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
         else window.worst,
     )
-    if is_half_way(request, observed, found.mark):
-        left = left_of(found.plan, found.mark.without if found.mark else ())
+    if left is not None:
         forecasts = to_judge(found.forecasts, out_of_service(observed))
-        evidence = replace(
-            known,
-            forecasts=forecasts,
-            evicted=frozenset(forecasts),
-            image_bytes=bytes_of_images(request, left.releases),
-        )
+        evidence = replace(known, forecasts=forecasts, evicted=frozenset(forecasts))
         return what_is_left(site, observed, evidence, left, found.plan.hops)
     evidence = replace(
         known,
@@ -106,22 +98,36 @@ def judge(
         forecasts=_of_every_member(site.cluster_members, found.forecasts),
         deprecated=asked.deprecated_uses(),
         runai=runai,
-        image_bytes=bytes_of_images(request, [step.release for step in found.plan.steps]),
     )
     return gates(site, observed, evidence, found.plan.hops)
 
 
 def space_of(request: UpgradeRequest, observed: Observed, found: UpgradeResult) -> Evidence:
     """What the judgement of the disks goes by."""
-    steps = (*found.plan.steps, *found.plan.rest)
-    changing = frozenset(n for step in steps if step.kind == "runtime" for n in step.nodes)
-    known = Evidence(runtimes_change=bool(changing), changing=changing)
+    left = _left(request, observed, found)
+    space = _space(request, found, left)
+    return space if left is None else space_left(request.desired.site, space, left)
+
+
+def _left(request: UpgradeRequest, observed: Observed, found: UpgradeResult) -> Left | None:
+    """What is left of a release that is half-way; None between two releases."""
     if not is_half_way(request, observed, found.mark):
-        releases = [step.release for step in found.plan.steps]
-        return replace(known, image_bytes=bytes_of_images(request, releases))
-    left = left_of(found.plan, found.mark.without if found.mark else ())
-    space = replace(known, image_bytes=bytes_of_images(request, left.releases))
-    return space_left(request.desired.site, space, left)
+        return None
+    return left_of(found.plan, found.mark.without if found.mark else ())
+
+
+def _space(request: UpgradeRequest, found: UpgradeResult, left: Left | None) -> Evidence:
+    """What comes to the nodes: new container runtimes, and the images that are not there yet."""
+    steps = (*found.plan.steps, *found.plan.rest)
+    batches = tuple(step.nodes for step in steps if step.kind == "runtime")
+    changing = frozenset(name for batch in batches for name in batch)
+    releases = [step.release for step in found.plan.steps] if left is None else left.releases
+    return Evidence(
+        runtimes_change=bool(changing),
+        changing=changing,
+        runtime_batches=batches,
+        image_bytes=bytes_of_images(request, releases),
+    )
 
 
 def window_days(request: UpgradeRequest, session: Session, plan: UpgradePlan) -> float:
