@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from appliance.cli.commands.cluster.upgrade_view.loads import load_lines, loads_as_json
 from appliance.model.bundle.manifest import BundledFile
+from appliance.model.components.base.subject import size
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.moves.loads import KUBERNETES_BYTES, Load
 from appliance.model.upgrade.points.disks import SPARE_BYTES, DiskNeed
@@ -61,8 +62,8 @@ def test_a_plan_says_how_much_space_is_needed_and_free() -> None:
         {"release": NEW, "node": "cp1", "most_bytes": GB + 3, "free": 40 * GB}
     ]
     lines = [*load_lines(found)]
-    assert lines[0] == f"bundle of {NEW} to cp1: at most 1.0 GB, 40.0 GB free"
-    assert lines[-2:] == ["disk of w1, w2: /:", "   2.4 GB needed, 40.0 GB free (w1 has least)"]
+    assert lines[0] == f"bundle of {NEW} to cp1: at most 954 MiB, 37.3 GiB free"
+    assert lines[-2:] == ["disk of w1, w2: /:", "   2.2 GiB needed, 37.3 GiB free (w1 has least)"]
 
 
 def test_two_hundred_equal_nodes_are_five_lines_of_a_terminal() -> None:
@@ -73,6 +74,12 @@ def test_two_hundred_equal_nodes_are_five_lines_of_a_terminal() -> None:
     assert all(len(line) <= 80 for line in lines)
     assert len(lines) == 5
     assert "and 198 more" in lines[0]
+
+
+def test_a_size_has_the_largest_unit_that_it_fills() -> None:
+    asked = (1023, 1024, 1536 * 1024, 3 * 1024**3 / 2, 1024**4, 30 * 1000**4)
+    told = ["1023 bytes", "1 KiB", "2 MiB", "1.5 GiB", "1.0 TiB", "27.3 TiB"]
+    assert [size(one) for one in asked] == told
 
 
 def test_a_disk_that_was_not_read_is_said() -> None:

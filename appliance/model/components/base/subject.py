@@ -128,9 +128,9 @@ SiteCheck = Callable[["Desired"], Iterator[Finding]]
 
 
 def size(count: float) -> str:
-    """Return a size in words: "12.5 GiB"."""
+    """Return a number of bytes in words: "12.5 GiB"."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}"
         count /= 1024
-    return f"{count:.1f} GiB"
+    return f"{count:.1f} GiB" if count < 1024 else f"{count / 1024:.1f} TiB"

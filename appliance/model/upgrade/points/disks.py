@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from appliance.model.components.base.subject import size
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.ssh import ssh_command
 from appliance.model.upgrade.evidence import Silence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.evidence import Evidence
 
-MB: Final = 1000 * 1000
 # Each apply of kubeadm leaves a copy of etcd's data and of the manifests in /etc/kubernetes/tmp.
 ETCD_COPIES: Final = 1.1
 ETCD_GROWTH: Final = 0.5
@@ -50,12 +50,12 @@ def disk_needs(
     site: Site, observed: Observed, evidence: Evidence
 ) -> dict[str, tuple[DiskNeed, ...] | Silence]:
     """Node -> what comes to each of its file systems, of every member that is judged."""
-    size = evidence.image_bytes
+    images = evidence.image_bytes
     members = judged_members(site, evidence)
-    if isinstance(size, Silence):
-        return {node.name: size for node in members}
+    if isinstance(images, Silence):
+        return {node.name: images for node in members}
     return {
-        node.name: _of(node, observed, evidence, 0 if _has_all(evidence, node) else size)
+        node.name: _of(node, observed, evidence, 0 if _has_all(evidence, node) else images)
         for node in members
     }
 
@@ -72,20 +72,21 @@ def disks(site: Site, observed: Observed, evidence: Evidence) -> tuple[Gate, ...
         for one in needs:
             if one.free < one.needed:
                 cure = ssh_command(site, site.node(name), f"sudo du -xh -d 2 {one.mount}")
-                found = f"{one.free // MB} MB free on {one.mount}, {one.needed // MB} MB needed"
+                lacks = size(one.needed - one.free)
+                found = f"{size(one.free)} free on {one.mount}, {lacks} more needed"
                 faults.append(_DISKS.stop(found, f"free some: {cure}", name))
     return _DISKS.all_of(faults, "enough on every node")
 
 
 def _of(
-    node: Node, observed: Observed, evidence: Evidence, size: int
+    node: Node, observed: Observed, evidence: Evidence, images: int
 ) -> tuple[DiskNeed, ...] | Silence:
     facts = observed.node_facts.get(node.name)
     if facts is None:
         return silence_of(observed, node)
     holders = _file_systems(facts)
     needs: Counter[str] = Counter()
-    for folder, needed in _needs(node, facts, evidence, size).items():
+    for folder, needed in _needs(node, facts, evidence, images).items():
         holder = holders.get(folder) or holders.get("/var") or holders.get("/")
         if needed is None or holder is None:
             return Silence(f"the size of {folder}, or its free space, was not read")
@@ -102,15 +103,17 @@ def _has_all(evidence: Evidence, node: Node) -> bool:
     return not isinstance(found, Silence) and found.get(node.name) == ()
 
 
-def _needs(node: Node, facts: NodeFacts, evidence: Evidence, size: int) -> Mapping[str, int | None]:
+def _needs(
+    node: Node, facts: NodeFacts, evidence: Evidence, images: int
+) -> Mapping[str, int | None]:
     """Folder -> bytes that come to it; None: unknown. Both runtimes' stores may be in use."""
     store = "/var/lib/docker" if facts.at("runtime.docker") else "/var/lib/containerd"
-    needs: dict[str, int | None] = {store: size}
+    needs: dict[str, int | None] = {store: images}
     if evidence.runtimes_change and store == "/var/lib/docker":
         # What runs is copied from one store to the other, and nothing is removed meanwhile. A node
         # that has changed already has it in both.
         moves = evidence.changing is None or node.name in evidence.changing
-        needs["/var/lib/containerd"] = size + (MOVED_BYTES if moves else 0)
+        needs["/var/lib/containerd"] = images + (MOVED_BYTES if moves else 0)
     if CONTROL_PLANE in node.groups:
         data = facts.at("kubernetes.etcd_data.bytes")
         known = data if isinstance(data, int) and not isinstance(data, bool) else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from appliance.model.components.base.subject import size
 from appliance.model.upgrade.evidence import Silence
 
 if TYPE_CHECKING:
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
     from appliance.workflows.cluster.upgrading.loads import Loads
 
 MOST_NAMED: Final = 3
-_UNITS: Final = ("kB", "MB", "GB", "TB")
 
 
 def load_lines(loads: Loads) -> Iterator[str]:
     """The loads in short lines, nodes with the same ones together."""
     for one in loads.bundles:
-        free = "free space not read" if one.free is None else f"{_size(one.free)} free"
-        yield f"bundle of {one.release} to {one.node}: at most {_size(one.most_bytes)}, {free}"
+        free = "free space not read" if one.free is None else f"{size(one.free)} free"
+        yield f"bundle of {one.release} to {one.node}: at most {size(one.most_bytes)}, {free}"
     for release in loads.unknown:
         yield f"loads of {release}: not known without its bundle: --bundle DIR"
     groups: dict[Load, list[str]] = defaultdict(list)
@@ -60,12 +60,12 @@ def _disks(name: str, found: tuple[DiskNeed, ...] | Silence) -> list[dict[str, A
 def _brought(load: Load) -> list[str]:
     found = []
     if load.images:
-        size = f", at most {_size(load.most_image_bytes)} unpacked" if load.most_image_bytes else ""
-        found.append(f"{_count(len(load.images), 'image')}{size}")
+        most = f", at most {size(load.most_image_bytes)} unpacked" if load.most_image_bytes else ""
+        found.append(f"{_count(len(load.images), 'image')}{most}")
     files = [_count(len(load.programs), "program")] if load.programs else []
     files += [_count(len(load.packages), "package")] if load.packages else []
     if files:
-        found.append(f"{' and '.join(files)}, {_size(load.file_bytes)} as files")
+        found.append(f"{' and '.join(files)}, {size(load.file_bytes)} as files")
     return found
 
 
@@ -82,7 +82,7 @@ def _disk_lines(loads: Loads) -> Iterator[str]:
         least = min(alike, key=lambda one: one.free)
         where = f" ({least.node} has least)" if len(alike) > 1 else ""
         yield f"disk of {_named([one.node for one in alike])}: {mount}:"
-        yield f"   {_size(needed)} needed, {_size(least.free)} free{where}"
+        yield f"   {size(needed)} needed, {size(least.free)} free{where}"
     for reason, names in silent.items():
         yield f"disk of {_named(names)}: {reason}"
 
@@ -96,15 +96,3 @@ def _named(names: Sequence[str]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _size(count: float) -> str:
-    """Bytes in words, by thousands as disks are sold."""
-    if count < 1000:
-        return f"{count:.0f} bytes"
-    found, unit = count / 1000, _UNITS[0]
-    for larger in _UNITS[1:]:
-        if found < 1000:
-            break
-        found, unit = found / 1000, larger
-    return f"{found:.1f} {unit}"
