@@ -94,6 +94,19 @@ def test_a_kubelet_that_has_to_ask_is_refused_while_no_api_can_answer() -> None:
     assert planned(found).refusals == ()
 
 
+@pytest.mark.parametrize(("ahead", "refused"), [(0, []), (-9e9, []), (86_400, ["cp1"])])
+def test_a_node_whose_clock_is_ahead_signs_nothing(ahead: float, refused: list[str]) -> None:
+    """Its certificate would be of the future, and no later run would find it due."""
+    found = rack(cp1={"kubelet": -1}, w1={"kubelet": -1})
+    site = found.desired.site
+    facts = {
+        name: replace(one, received_at=(one.epoch or 0.0) - ahead)
+        for name, one in found.look(site.nodes).node_facts.items()
+    }
+    plan = plan_renewal(site, Observed(facts, found.cluster), Look(facts), 60)
+    assert [refusal.node for refusal in plan.refusals] == refused
+
+
 def test_an_authority_that_ended_signs_nothing() -> None:
     found = rack(w1={"kubelet": -3})
     ends(found.documents["w1"], kubelet=-3, ca=-1)

@@ -20,7 +20,7 @@ from appliance.model.components.control_plane.certificates import (
 )
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node, Site
-from appliance.model.site.ssh import connection_vars
+from appliance.model.site.ssh import connection_vars, ssh_command
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.nodes.kubeadm_state import CA
@@ -28,6 +28,8 @@ from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
 
 CHECK: Final = "kubelet_certificate"
+# A node that signs for itself, and is further ahead: its certificate is valid only later.
+MOST_AHEAD_SECONDS: Final = 300
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,16 @@ def forbidden(
         api_comes_back: whether the control plane is renewed before, so that its API answers.
     """
     for one in found:
+        ahead = _ahead(observed.node_facts[one.node])
+        if one.comes_first and ahead > MOST_AHEAD_SECONDS:
+            yield Refusal(
+                one.node,
+                CHECK,
+                f"a clock {ahead:.0f} s ahead of this machine's",
+                "the right time: what it signs is not valid before",
+                f"set it: {ssh_command(site, site.node(one.node), 'chronyc tracking')}; or correct "
+                "this machine's clock",
+            )
         for ending in endings(observed.node_facts[one.node]):
             if ending.path == CA and ending.left < 0:
                 yield Refusal(
@@ -124,6 +136,13 @@ def forbidden(
             "an API that answers: the kubelet requests its certificate there",
             "see what is wrong: appliance status",
         )
+
+
+def _ahead(facts: NodeFacts) -> float:
+    """Seconds by which a node's clock is ahead of this machine's; 0 where one is not known."""
+    if facts.epoch is None or facts.received_at is None:
+        return 0.0
+    return facts.epoch - facts.received_at
 
 
 def leader_of(site: Site, cluster: Cluster | None, without: Collection[str]) -> Node:
