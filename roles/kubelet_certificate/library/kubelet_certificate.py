@@ -8,8 +8,11 @@ import hashlib
 import json
 import re
 import secrets
+import ssl
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from ansible.module_utils import appliance_programs as programs
@@ -67,6 +70,8 @@ DAY = 86400
 POLL_SECONDS = 1
 # How often in a row a kubelet that was restarted must be found running.
 SURE_LOOKS = 3
+# How long the API may take to know a new token, and to answer.
+TOKEN_SECONDS, ANSWER_SECONDS = 30, 10
 PROGRAM_SECONDS = 120
 
 
@@ -228,12 +233,48 @@ class Kubelet:
             raise KubeletError("%s is not the CA of this cluster" % CA)
         if not re.match(r"^[a-z0-9]{6}\.[a-z0-9]{16}$", self._want["token"]):
             raise KubeletError("no bootstrap token was given")
+        self._require_api(ca)
         write(BOOTSTRAP_CONF, self._kubeconfig(ca).encode(), 0o600)
         try:
             self._restart()
             self._await_new("see the requests of the nodes: kubectl get csr")
         finally:
             self._remove_token()
+
+    def _require_api(self, ca):
+        """Ask the API with the token: a kubelet without an API does not come up again.
+
+        The one that runs with an ended certificate still starts containers anew and probes them.
+        """
+        until = self.clock() + TOKEN_SECONDS
+        while True:
+            try:
+                return self._ask_version(ca)
+            except (OSError, ValueError) as error:
+                if self.clock() >= until:
+                    raise KubeletError(
+                        "the API at %s does not take the new token from this node: %s: the kubelet "
+                        "was not restarted; see the way to the API, then run the same command again"
+                        % (self._want["endpoint"], error)
+                    ) from error
+            self.sleep(POLL_SECONDS)
+
+    def _ask_version(self, ca):
+        context = ssl.create_default_context(cadata=ca.decode("ascii"))
+        # A proxy of the environment is for the internet.
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        request = urllib.request.Request(  # noqa: S310  (https)
+            "https://%s/version" % self._want["endpoint"],
+            headers={"Authorization": "Bearer " + self._want["token"]},
+        )
+        try:
+            opener.open(request, timeout=ANSWER_SECONDS).close()
+        except urllib.error.HTTPError as error:
+            # It knows the token, and tells its version to administrators alone.
+            if error.code != 403:
+                raise
 
     def _kubeconfig(self, ca):
         cluster = {

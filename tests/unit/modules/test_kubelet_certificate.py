@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import stat
 import subprocess
@@ -60,6 +61,9 @@ class Node:
             patch.setattr(module, name, root / path)
         patch.setattr(module.programs, "output", self.output(module.programs.output))
         patch.setattr(module.programs, "run", lambda _argv: (0, "", ""))
+        self.asked: list[tuple[str, str]] = []
+        self.no_answer: list[OSError] = []
+        patch.setattr(module.urllib.request.OpenerDirector, "open", self.answer)
         patch.setattr(module.Kubelet, "clock", self.clock)
         patch.setattr(module.Kubelet, "sleep", staticmethod(lambda _seconds: None))
         module.KUBELET_CONF.write_text(f"client-certificate: {module.CURRENT}\n")
@@ -69,6 +73,12 @@ class Node:
     def clock(self) -> float:
         self.time += 1
         return self.time
+
+    def answer(self, request: Any, **_more: Any) -> io.BytesIO:
+        self.asked.append((request.full_url, request.get_header("Authorization")))
+        if self.no_answer:
+            raise self.no_answer.pop()
+        return io.BytesIO()
 
     def output(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def ran(argv: list[str], seconds: float, data: bytes | None = None) -> Any:
@@ -174,6 +184,21 @@ def test_a_token_goes_although_the_kubelet_got_nothing(node: Node) -> None:
         node.bootstrap().carry_out()
     assert not module.BOOTSTRAP_CONF.exists()
     assert module.MARK.exists()
+
+
+def test_a_kubelet_that_runs_is_not_restarted_while_the_api_takes_no_token_from_here(
+    node: Node,
+) -> None:
+    node.has(1, ended=True)
+    node.no_answer = [OSError("Connection refused")] * 1000
+    with pytest.raises(module.KubeletError, match=r"api\.rack\.test:6443 does not take .* refused"):
+        node.bootstrap().carry_out()
+    assert (node.restarts, module.BOOTSTRAP_CONF.exists()) == (0, False)
+    # Its servers know a new token only after a moment.
+    node.no_answer, node.asked = [OSError("HTTP Error 401: Unauthorized")], []
+    node.on_restart = lambda: node.has(300)
+    assert node.bootstrap().carry_out() is True
+    assert node.asked == [("https://api.rack.test:6443/version", f"Bearer {TOKEN}")] * 2
 
 
 def test_a_run_that_was_killed_is_continued_with_another_token(node: Node) -> None:
