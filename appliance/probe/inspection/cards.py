@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..machine.hardware import NOT_GPU_VENDORS, SMI_SECONDS
+from ..machine.hardware import NOT_GPU_VENDORS, driver_rows
 from ..source import Source
 from .reasons import ask, number
 
@@ -92,25 +92,16 @@ def _above_4g(text: Optional[str]) -> Optional[bool]:
 
 def _by_driver(source: Source) -> Dict[str, Dict[str, Any]]:
     """Return address -> load in percent, errors, ECC mode and VBIOS, from NVIDIA's driver."""
-    if source.word("/sys/module/nvidia/version") is None:
-        return {}
-    argv = ["nvidia-smi", "--query-gpu=" + ",".join(SMI_FIELDS), "--format=csv,noheader,nounits"]
-    text = source.command("nvidia-smi-load", argv, seconds=SMI_SECONDS, quiet=True)
-    if text is None:
-        argv = ["chroot", "/run/nvidia/driver", *argv]
-        text = source.root_command("nvidia-smi-load-container", argv)
     found = {}
-    for line in (text or "").splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) == len(SMI_FIELDS):
-            # nvidia-smi writes the PCI domain with eight digits, the kernel with four.
-            found[fields[0].lower()[-12:]] = {
-                "load": number(fields[1]),
-                "ecc_uncorrected": number(fields[2]),
-                "ecc_on": ECC_MODES.get(fields[3]),
-                # What a card does not have is in brackets: [N/A].
-                "firmware": None if fields[4].startswith("[") else fields[4] or None,
-            }
+    rows = driver_rows(source, "nvidia-smi-load", SMI_FIELDS)
+    for address, (load, errors, mode, firmware) in rows.items():
+        found[address] = {
+            "load": number(load),
+            "ecc_uncorrected": number(errors),
+            "ecc_on": ECC_MODES.get(mode),
+            # What a card does not have is in brackets: [N/A].
+            "firmware": None if firmware.startswith("[") else firmware or None,
+        }
     return found
 
 

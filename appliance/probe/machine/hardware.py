@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..source import Source
 from .system import container
@@ -177,25 +177,36 @@ def nvswitches(source: Source) -> List[Dict[str, Any]]:
 
 
 def _driver_says(source: Source) -> Dict[str, Dict[str, Any]]:
-    """Return PCI address -> facts from NVIDIA's driver; empty while it is not loaded.
+    """Return PCI address -> facts from NVIDIA's driver."""
+    found = {}
+    for address, (uuid, errors) in driver_rows(source, "nvidia-smi", SMI_FIELDS).items():
+        found[address] = {"uuid": uuid, "ecc_uncorrected": _number(errors)}
+    return found
+
+
+def driver_rows(source: Source, key: str, fields: Sequence[str]) -> Dict[str, List[str]]:
+    """Return PCI address -> what NVIDIA's driver says of the other fields; empty without it.
 
     The driver is on the host, or in the GPU Operator's container (/run/nvidia/driver).
+
+    Args:
+        source: the machine.
+        key: the command's name in notes, and where it was recorded.
+        fields: of nvidia-smi's --query-gpu, pci.bus_id first.
     """
     if source.word("/sys/module/nvidia/version") is None:
         return {}
-    argv = ["nvidia-smi", "--query-gpu=" + ",".join(SMI_FIELDS), "--format=csv,noheader,nounits"]
-    text = source.command("nvidia-smi", argv, seconds=SMI_SECONDS, quiet=True)
+    argv = ["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits"]
+    text = source.command(key, argv, seconds=SMI_SECONDS, quiet=True)
     if text is None:
         argv = ["chroot", "/run/nvidia/driver", *argv]
-        text = source.root_command("nvidia-smi-container", argv)
+        text = source.root_command(key + "-container", argv)
     found = {}
     for line in (text or "").splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) != len(SMI_FIELDS):
-            continue
-        bus, uuid, errors = fields
-        # nvidia-smi writes the PCI domain with eight digits, the kernel with four.
-        found[bus.lower()[-12:]] = {"uuid": uuid, "ecc_uncorrected": _number(errors)}
+        told = [field.strip() for field in line.split(",")]
+        if len(told) == len(fields):
+            # nvidia-smi writes the PCI domain with eight digits, the kernel with four.
+            found[told[0].lower()[-12:]] = told[1:]
     return found
 
 
