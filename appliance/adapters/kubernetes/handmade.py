@@ -6,7 +6,6 @@ What must not be here: what kubeadm would drop of them
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,12 @@ from typing import Any, Final
 
 import yaml
 
-from appliance.adapters.kubernetes.connection.client import NotReadable, call, get_untyped
+from appliance.adapters.kubernetes.connection.client import (
+    NotReadable,
+    call,
+    get_untyped,
+    object_of,
+)
 from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.adapters.kubernetes.helm_values import RUNAI_SECRETS, newest_release, runtime_of
 from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
@@ -202,14 +206,7 @@ def values_of(text: str) -> Document | Silence:
 
 
 def _object(client: Any, path: str) -> Document | Silence:
-    answer = call(get_untyped, client, path)
-    if answer.status != 200:
-        return Silence(f"the API answered {answer.status} {answer.reason}")
-    try:
-        found = json.loads(answer.data)
-    except (ValueError, RecursionError):
-        return Silence("the API answered with no JSON")
-    return found if isinstance(found, dict) else Silence("the API answered with no object")
+    return object_of(call(get_untyped, client, path))
 
 
 def _map_named(maps: Document | Silence, name: str) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ What must not be here: which server is asked (:mod:`appliance.adapters.kubernete
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import ssl
@@ -24,6 +25,7 @@ from typing import Any, Final
 import yaml
 
 from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
+from appliance.model.upgrade.evidence import Silence
 
 _LOGGER = logging.getLogger(__name__)
 # Of TLS, and of each answer. That the server takes the connection at all the tunnel has seen.
@@ -232,6 +234,17 @@ def get_untyped(
         timeout=Timeout(connect=connect, read=read),
         retries=False,
     )
+
+
+def object_of(answer: Any) -> dict[str, Any] | Silence:
+    """The object in an answer of :func:`get_untyped`, or why there is none."""
+    if answer.status != 200:
+        return Silence(f"the API answered {answer.status} {answer.reason}")
+    try:
+        found = json.loads(answer.data)
+    except (ValueError, RecursionError):
+        return Silence("the API answered with no JSON")
+    return found if isinstance(found, dict) else Silence("the API answered with no object")
 
 
 def ask_readiness(client: Any) -> None:

@@ -6,12 +6,16 @@ project has ``deservedGpus`` or ``resources``, from 2.8 on a queue for each pool
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from appliance.adapters.kubernetes.connection.client import NotReadable, call, get_untyped
+from appliance.adapters.kubernetes.connection.client import (
+    NotReadable,
+    call,
+    get_untyped,
+    object_of,
+)
 from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.errors import ApplianceError
 from appliance.model.upgrade.evidence import Silence
@@ -108,10 +112,4 @@ def _read(client: Any, path: str) -> Mapping[str, Any] | Silence | None:
     answer = call(get_untyped, client, path)
     if answer.status == NOT_FOUND:
         return None
-    if answer.status != 200:
-        return Silence(f"the API answered {answer.status} {answer.reason}")
-    try:
-        found = json.loads(answer.data)
-    except (ValueError, RecursionError):
-        return Silence("the API answered with no JSON")
-    return found if isinstance(found, dict) else Silence("the API answered with no object")
+    return object_of(answer)
