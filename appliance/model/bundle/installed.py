@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from appliance.errors import BundleRefused
+from appliance.model.bundle.lists import reading_list
 from appliance.model.bundle.manifest import PackageName, PackageVersion
-from appliance.model.documents.strict_json import MOST_BYTES, NewerSchema, Unreadable
+from appliance.model.documents.strict_json import MOST_BYTES, Unreadable
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
 
 SCHEMA: Final = 1
@@ -63,16 +63,10 @@ class InstalledList:
         Raises:
             BundleRefused: it is not a list of this schema, or names a node twice.
         """
-        try:
+        with reading_list(name, KIND, _AGAIN):
             found = read_typed(content, cls, newest_schema=SCHEMA, most_bytes=MOST_BYTES)
             if len({one.node for one in found.nodes}) != len(found.nodes):
                 raise Unreadable("nodes: a node is listed twice")
-        except NewerSchema as error:
-            raise BundleRefused(f"the list {name}: {error}", hint=_AGAIN) from error
-        except Unreadable as error:
-            raise BundleRefused(
-                f"{name} is not a list of 'appliance site packages': {error}", hint=_AGAIN
-            ) from error
         return found
 
     def as_json(self) -> dict[str, Any]:

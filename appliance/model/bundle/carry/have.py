@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from appliance.errors import BundleRefused
+from appliance.model.bundle.lists import reading_list
 from appliance.model.bundle.manifest import MOST_FILES, BundleManifest, Sha256, Size
-from appliance.model.documents.strict_json import MOST_BYTES, NewerSchema, Unreadable
+from appliance.model.documents.strict_json import MOST_BYTES, Unreadable
 from appliance.model.documents.typed_json import Line, read_typed
 
 SCHEMA: Final = 1
@@ -67,16 +67,10 @@ class HaveList:
         Raises:
             BundleRefused: it is not a list of this schema, is too large, or lists a file twice.
         """
-        try:
+        with reading_list(name, KIND, _AGAIN):
             found = read_typed(content, cls, newest_schema=SCHEMA, most_bytes=MOST_BYTES)
             if len({file.sha256 for file in found.files}) != len(found.files):
                 raise Unreadable("files: a sha256 is listed twice")
-        except NewerSchema as error:
-            raise BundleRefused(f"the list {name}: {error}", hint=_AGAIN) from error
-        except Unreadable as error:
-            raise BundleRefused(
-                f"{name} is not a list of 'appliance bundle have': {error}", hint=_AGAIN
-            ) from error
         return found
 
     def as_json(self) -> dict[str, Any]:
