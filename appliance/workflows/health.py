@@ -91,8 +91,8 @@ def stage_of(site: Site, asked: Stage | None) -> Stage:
     if asked == "runai":
         raise Refused(
             f"site {site.name} has no Run:ai: site.yml has no section runai",
-            hint="add one, at its least 'runai: {}'; the cluster alone: appliance health "
-            "--stage cluster",
+            hint="add the section, at least 'runai: {}'; to check the cluster alone: "
+            "appliance health --stage cluster",
         )
     return "cluster"
 

@@ -222,7 +222,7 @@ class _Reset:
             return ()
         lost, names = self._request.lose_data, [n for n in cluster.nodes if self._is_known(n)]
         lines = [
-            f"{name}: {len(view.pods)} pods end{_first(view)}"
+            f"{name}: pods that end: {len(view.pods)}{_first(view)}"
             for name, view in self._session.drain.views(names).items()
         ]
         for name in sorted(set(cluster.nodes) - set(names)):
@@ -233,7 +233,7 @@ class _Reset:
         if self._site.settings.runai is not None:
             gone = lost and self._serves()
             fate = "IS DELETED with the shared storage" if gone else "stays as files"
-            lines.append(f"Run:ai's database {fate}; projects, users and history end")
+            lines.append(f"Run:ai's projects, users and history end; its database {fate}")
         return tuple(lines)
 
     def _serves(self) -> bool:

@@ -35,7 +35,7 @@ def working_folder(name):
         FolderError: there is no room for it, or another run holds it.
     """
     if not _NAME.fullmatch(name):
-        raise FolderError("%r is no name of a backup" % name[:100])
+        raise FolderError("%r is not the name of a backup" % name[:100])
     _make_place()
     folder = PLACE / name
     # A new folder has no lock for a moment, and must not look like one that was left.

@@ -137,7 +137,7 @@ def test_one_is_restored_by_its_address(
 
 
 REFUSED = {
-    "a file that is none": ("backups/notes.txt", "key.txt", "is no name of a backup"),
+    "a file that is none": ("backups/notes.txt", "key.txt", "is not the name of a backup"),
     "one that is not there": ("backups/rack-20231115T221320Z.backup", "key.txt", "interrupted"),
     "a key that is none": (f"backups/{BACKUP}.backup", "known_hosts", "neither a key of age"),
 }
@@ -156,7 +156,7 @@ def test_what_is_refused_copies_nothing(
 def test_a_scheme_that_is_none_is_refused(typed: Typed, tmp_path: Path, capsys: Capture) -> None:
     key = str(tmp_path / "key.txt")
     assert typed("restore", f"ftp://nas/{BACKUP}.backup", "--identity", key) == 3
-    assert "no kind of place" in capsys.readouterr().err
+    assert "not a kind of place" in capsys.readouterr().err
 
 
 def test_without_a_site_the_two_files_are_asked_for(

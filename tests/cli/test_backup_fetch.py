@@ -146,7 +146,7 @@ def test_another_file_of_the_name_stays_and_the_rest_is_copied(
     (tmp_path / f"place/{NAME}.backup").write_bytes(b"of somebody")
     assert typed("fetch", "--newest", "2") == 3
     said = capsys.readouterr()
-    assert f"has another file of the name {NAME}: it stays" in said.err
+    assert f"has a different file named {NAME}, which stays" in said.err
     assert re.search(rf"{OLD}.* copied", said.out)
     assert (tmp_path / f"place/{NAME}.backup").read_bytes() == b"of somebody"
 
@@ -158,7 +158,7 @@ def test_several_that_fail_are_all_named(
     assert typed("fetch", "--newest", "2") == 5
     said = capsys.readouterr().err
     assert "2 of 2 backups were not copied" in said
-    assert f"{OLD}.backup: what came has another sha256" in said
+    assert f"{OLD}.backup: the copy's sha256 is not the recorded one" in said
     assert list((tmp_path / "place").iterdir()) == []
 
 
@@ -178,7 +178,7 @@ REFUSED: dict[tuple[str, ...], tuple[int, str]] = {
     ("fetch", "--node", "w1"): (2, "w1 is no control-plane node of the site: cp1, cp2, cp3"),
     ("fetch", "--node", "cp3"): (5, "no whole backup of rack is on cp3"),
     ("fetch", "--newest", "0"): (2, "--newest"),
-    ("fetch", "--to", "/nowhere/at/all"): (3, "is no folder"),
+    ("fetch", "--to", "/nowhere/at/all"): (3, "is not a folder"),
 }
 
 

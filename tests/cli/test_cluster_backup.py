@@ -138,7 +138,7 @@ def test_a_changed_one_is_not_verified(typed: Typed, tmp_path: Path, capsys: Cap
     path.write_bytes(content)
     capsys.readouterr()
     assert typed("verify", str(path)) == 5
-    assert "its sha256 is not the one that was written" in capsys.readouterr().err
+    assert "its sha256 is not the recorded one" in capsys.readouterr().err
 
 
 def test_a_restored_etcd_that_holds_something_else_is_no_backup(
@@ -148,7 +148,7 @@ def test_a_restored_etcd_that_holds_something_else_is_no_backup(
     sources.restored = replace(ETCD, keys=2)
     capsys.readouterr()
     assert typed("verify", str(_made(tmp_path)), "--identity", str(tmp_path / "key.txt")) == 5
-    assert "the restored etcd holds something else" in capsys.readouterr().err
+    assert "the restored etcd does not hold what was saved" in capsys.readouterr().err
 
 
 def test_one_that_the_journal_does_not_know_is_told(
@@ -163,10 +163,10 @@ def test_one_that_the_journal_does_not_know_is_told(
 
 
 REFUSED = {
-    ("verify", "place/notes.txt"): (3, "no name of a backup"),
+    ("verify", "place/notes.txt"): (3, "not the name of a backup"),
     ("verify", "place/rack-20231114T221320Z.backup"): (5, "is not there"),
-    ("create", "--to", "/nowhere/at/all", "--yes"): (3, "is no folder"),
-    ("list", "--to", "ftp://nas/backups"): (3, "no kind of place"),
+    ("create", "--to", "/nowhere/at/all", "--yes"): (3, "is not a folder"),
+    ("list", "--to", "ftp://nas/backups"): (3, "not a kind of place"),
     ("create",): (3, "--yes"),
 }
 

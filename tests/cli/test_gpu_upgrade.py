@@ -165,5 +165,5 @@ def test_a_driver_that_is_newer_refuses_with_the_next_command(
     assert typed(tmp_path, "--yes") == 3
     shown = capsys.readouterr().err
     assert "driver 550.54.15, newer than 535.183.06" in shown
-    assert "a driver is not taken back" in shown
+    assert "a driver is not downgraded" in shown
     assert bench.rack.plays == []

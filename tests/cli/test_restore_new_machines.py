@@ -73,7 +73,7 @@ def test_a_backup_without_a_site_is_refused(tmp_path: Path, capsys: Capture) -> 
     made(tmp_path, {"site/hosts.yml": b"all: {}\n"})
     assert run(words(tmp_path)) == 3
     said = capsys.readouterr().err
-    assert "holds no whole site: group_vars/all/site.yml" in said
+    assert "does not hold the whole site: group_vars/all/site.yml" in said
     assert "hint: use another backup" in said
     assert "backup list" not in said, "there is no site yet whose backups could be listed"
     assert not (tmp_path / "new").exists()

@@ -60,7 +60,7 @@ def test_an_empty_machine_is_installed_through_its_bmc(server: Rack) -> None:
     took = time.monotonic() - began
     print(f"virtual media: empty disk to first login in {took:.0f} s")  # noqa: T201 - a figure
     assert done.returncode == 0, done.stderr + server.console[-3000:]
-    assert "installed and met" in done.stdout
+    assert "installed and verified" in done.stdout
     assert "hardware: note" in done.stdout
     assert LOGIN["password"] not in done.stdout + done.stderr
     assert server.shell("hostname").strip() == NAME
@@ -129,7 +129,7 @@ def test_an_empty_machine_is_installed_by_pxe(server: Rack, bundle_directory: Pa
     server.empty_its_disk()
     done = server.image(*BY_PXE)
     assert done.returncode == 0, done.stderr + server.console[-3000:]
-    assert "installed and met" in done.stdout
+    assert "installed and verified" in done.stdout
     boots = server.console.count("Linux version")
     again = server.image(*BY_PXE, "--output", "json")
     assert again.returncode == 0, again.stderr

@@ -74,7 +74,7 @@ def at_hand(text: str, access: Callable[[], Access], tell: Tell) -> Iterator[Pat
         The file; what lies beside it is there, too.
 
     Raises:
-        Refused: it is no name of a backup, or there is no room for it.
+        Refused: it is not the name of a backup, or there is no room for it.
         NotHealthy: it is not whole there, or was not whole when it came.
         NodeUnreachable: the server does not answer, or it is another one.
     """
@@ -165,8 +165,8 @@ def bring_file(
                 room.require_spare()
         if digest.hexdigest() != sidecar.sha256:
             raise NotHealthy(
-                f"{source.told}/{name}: what came has another sha256 than was written: it is "
-                "damaged there, or was changed while it was read",
+                f"{source.told}/{name}: the copy's sha256 is not the recorded one: the "
+                "backup is damaged there, or changed while it was read",
                 hint=f"run the same command again; if it fails again, {ANOTHER_BACKUP}",
             )
 

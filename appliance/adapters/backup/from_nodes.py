@@ -174,7 +174,7 @@ def _require_same(sidecar: Sidecar, target: Place) -> None:
 
 def _other(target: Place, backup: str) -> Refused:
     return Refused(
-        f"{target.told} has another file of the name {backup}: it stays",
+        f"{target.told} has a different file named {backup}, which stays",
         hint="name another place with --to; or see what it is, and move it away",
     )
 

@@ -45,7 +45,7 @@ class BackupFile:
         backup = file.name.removesuffix(SUFFIX)
         if backup == file.name or not is_backup_id(backup):
             raise Refused(
-                f"{file} is no backup: its name is not SITE-YYYYMMDDTHHMMSSZ{SUFFIX}",
+                f"{file} is not a backup: its name is not SITE-YYYYMMDDTHHMMSSZ{SUFFIX}",
                 hint=SEE_BACKUPS,
             )
         self._place = FolderPlace(file.parent)

@@ -108,8 +108,8 @@ class FolderPlace:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise Refused(
-                f"{folder} is no folder",
-                hint="make it, or mount what it is on; or name another: --to DIR",
+                f"{folder} is not a folder",
+                hint="create the folder, or mount its file system; or name another: --to DIR",
             )
         self._folder = folder
 

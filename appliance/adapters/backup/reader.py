@@ -89,7 +89,7 @@ def require_content(place: Place, name: str, size: int, sha256: str) -> None:
     if seen != size:
         raise _bad(name, f"it has another size than the {size} bytes that were written")
     if digest.hexdigest() != sha256:
-        raise _bad(name, "its sha256 is not the one that was written")
+        raise _bad(name, "its sha256 is not the recorded one")
 
 
 def check_parts(source: IO[bytes], identities: Sequence[Any], sha256: str = "") -> Manifest:

@@ -130,7 +130,7 @@ class BackupStore:
             Whether it was one of this site.
 
         Raises:
-            Refused: it is no name of a backup, or its file is there.
+            Refused: it is not the name of a backup, or its file is there.
             OSError: something is there still.
         """
         if not is_backup_id(backup) or not self._lacks(backup + SUFFIX):
@@ -154,11 +154,11 @@ class BackupStore:
             Whether there was something.
 
         Raises:
-            Refused: it is no name of a backup.
+            Refused: it is not the name of a backup.
             CommandFailed: something is there still.
         """
         if not is_backup_id(backup):
-            raise Refused(f"{backup[:100]!r} is no name of a backup")
+            raise Refused(f"{backup[:100]!r} is not the name of a backup")
         sizes = self.place.sizes()
         hidden = self.place.give_up(backup + SUFFIX)
         left = [

@@ -110,8 +110,8 @@ def backup_at(text: str, access: Access) -> tuple[BackupStore, str]:
     name = file.removesuffix(SUFFIX)
     if name == file or not is_backup_id(name):
         raise Refused(
-            f"{file[:100]!r} is no name of a backup",
-            hint="it ends with .backup; see them: appliance cluster backup list",
+            f"{file[:100]!r} is not the name of a backup",
+            hint="its name ends with .backup; to list them: appliance cluster backup list",
         )
     if is_remote(text):
         return store_at(folder, access), name

@@ -160,7 +160,7 @@ def new_backup(
         ConfigError: a recipient is no public key; nothing was written.
         Refused: there is a backup of that name.
         CommandFailed: the place did not take it.
-        NotHealthy: the place holds something else than was written.
+        NotHealthy: the place does not hold what was written.
     """
     require_recipients(recipients)
     with (

@@ -57,7 +57,7 @@ def require_iso(iso: Path, layout: Layout, sha256: str | None) -> None:
         ) from error
     if missing := missing_files(layout, files_in(listed)):
         raise ConfigError(
-            f"{iso} is no {layout} installer: it has no {', '.join(missing)}",
+            f"{iso} is not a {layout} installer: it has no {', '.join(missing)}",
             hint="name the ISO of the release: --iso FILE",
         )
 

@@ -45,7 +45,7 @@ def require_new(path: Path) -> None:
     if os.path.lexists(path):
         raise Refused(f"{path} exists already", hint="name another file: --to FILE")
     if not path.parent.is_dir():
-        raise Refused(f"{path.parent} is no folder", hint="name another file: --to FILE")
+        raise Refused(f"{path.parent} is not a folder", hint="name another file: --to FILE")
 
 
 @contextmanager

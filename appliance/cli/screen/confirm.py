@@ -96,7 +96,7 @@ def confirmed(
     if not sys.stdin.isatty():
         raise Refused(
             "confirmation needed, but stdin is not a terminal: nothing was changed",
-            hint="pass --yes, or run it by hand",
+            hint="pass --yes, or run the command in a terminal",
             details=unanswered,
         )
     show()

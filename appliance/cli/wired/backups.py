@@ -81,7 +81,7 @@ def opened_backup(
     """A backup that was read to its end, opened by a key; one elsewhere is copied for the block.
 
     Raises:
-        Refused: it is no name of a backup, the key cannot be read, or there is no room.
+        Refused: it is not the name of a backup, the key cannot be read, or there is no room.
         NotHealthy: it was interrupted, changed or cut, or the key does not open it.
         NodeUnreachable: the server does not answer.
     """
@@ -234,7 +234,7 @@ class _Trial:
         found = self._sources.try_snapshot(node, content, part.size, self._name)
         keys = ("revision", "keys", "digest", "sha256")
         if any(getattr(found, key) != getattr(saved, key, None) for key in keys):
-            raise NotHealthy(f"{self._name}: the restored etcd holds something else than was saved")
+            raise NotHealthy(f"{self._name}: the restored etcd does not hold what was saved")
         told = f"revision {found.revision}, {found.keys} keys"
         self._told.append(f"etcd: restored on {node.name}: {told}")
 

@@ -262,7 +262,7 @@ def _document(content: str | bytes, most_bytes: int) -> dict[str, Any]:
 
 def _checked(found: Known) -> Known:
     if not is_backup_id(found.about.id):
-        raise Unreadable(f"id: {found.about.id!r} is no name of a backup")
+        raise Unreadable(f"id: {found.about.id!r} is not the name of a backup")
     strange = [kind for kind in found.about.kinds if kind not in KINDS]
     if strange:
         raise Unreadable(f"kinds: {strange[0]!r} is none")

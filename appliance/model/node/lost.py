@@ -79,7 +79,7 @@ class LostNode:
         parts = (
             ("pods Terminating on it", self.terminating),
             (
-                "pods on it that Kubernetes has not asked to end yet (it does after 5 minutes)",
+                "pods on it that Kubernetes has not told to end yet (it does so after 5 minutes)",
                 self.waiting,
             ),
             ("volumes in use on it", self.volumes),

@@ -165,7 +165,7 @@ def _of_workloads(
         view = views[name]
         foreseen = forecast(name, view.pods, view.budgets, view.nodes)
         if foreseen.evicted:
-            lines.append(f"{name}: {len(foreseen.evicted)} pods end")
+            lines.append(f"{name}: pods that end: {len(foreseen.evicted)}")
         lines += [concern.sentence() for concern in foreseen.by("loses")]
         waits = f"for {request.budget_seconds:.0f} s at most, then the pod ends with {name}"
         lines += [f"{one.sentence()}: {waits}" for one in foreseen.by("blocks")]

@@ -173,7 +173,7 @@ def test_other_bytes_than_were_written_are_refused(
     place = store_at(server.target("backups"), access).place
     sidecar = offered(place, NAME)
     server.faults.flips = True
-    with pytest.raises(NotHealthy, match="another sha256 than was written"):
+    with pytest.raises(NotHealthy, match="sha256 is not the recorded one"):
         bring(place, sidecar, FolderPlace(above), lambda _: None)
     assert list(above.iterdir()) == []
 
@@ -283,7 +283,7 @@ ANSWERS = {
     "cut once": (Answer("GET", cut=1000, times=1, where=f"{FILE}?"), ""),
     "cut always": (Answer("GET", cut=1000, where=f"{FILE}?"), "again and again"),
     "longer": (Answer("GET", huge=1000, where=f"{FILE}?"), "more bytes came"),
-    "another": (Answer("GET", flips=True, where=f"{FILE}?"), "another sha256"),
+    "another": (Answer("GET", flips=True, where=f"{FILE}?"), "sha256 is not the recorded one"),
     "no access": (Answer("GET", code="AccessDenied", status=403, where=f"{FILE}?"), "denies"),
 }
 
@@ -312,7 +312,7 @@ def test_a_name_that_is_none_is_refused_before_anybody_is_asked(
     server.faults = Faults(refuses=True)
     for text in ("backups/notes.txt", "backups/..backup", "backups/"):
         with (
-            pytest.raises(Refused, match="no name of a backup"),
+            pytest.raises(Refused, match="not the name of a backup"),
             at_hand(server.target(text), lambda: access, lambda _: None),
         ):
             raise AssertionError(text)

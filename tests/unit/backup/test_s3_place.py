@@ -124,7 +124,10 @@ FAULTS = {
     "hangs when it is read": (Answer("GET", hangs=3, where=NAME), "no answer within 1 s"),
     "drips": (Answer("GET", drips=0.05, where=NAME), "no answer within 1 s"),
     "truncated": (Answer("GET", cut=100, where=NAME), "broke off"),
-    "another content": (Answer("GET", flips=True, where=NAME), "its sha256 is not the one"),
+    "another content": (
+        Answer("GET", flips=True, where=NAME),
+        "its sha256 is not the recorded one",
+    ),
     "an unknown error": (Answer("PUT", code="Strange\x1b[2J", status=418), "none of S3"),
 }
 

@@ -37,7 +37,9 @@ def faults_of(data: dict[str, Any]) -> str:
 
 
 def test_an_unknown_operating_system_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(ConfigError, match=r"rocky-9: it was tested with debian-12, ubuntu-20\.04"):
+    with pytest.raises(
+        ConfigError, match=r"rocky-9: the release was tested with debian-12, ubuntu"
+    ):
         release(artifact("tool")).operating_system("rocky-9")
 
 

@@ -300,4 +300,4 @@ def test_the_program_ends_by_itself_once_nobody_reads(tmp_path: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", command], input=text, capture_output=True, cwd=tmp_path, check=False
     )
-    assert (done.returncode, b"no name of a backup" in done.stderr) == (1, True)
+    assert (done.returncode, b"not the name of a backup" in done.stderr) == (1, True)

@@ -37,7 +37,7 @@ def test_workloads_end_before_any_power_and_after_every_cordon() -> None:
     assert max(marks) < evicted < effects.index("mark w1 out of service") < effects.index("off w1")
     assert effects.index("off w2") < effects.index("snapshot cp1") < effects.index("off cp1")
     (lines,) = bench.asked
-    assert "w1: 2 pods end" in lines
+    assert "w1: pods that end: 2" in lines
     assert "team/job-1: has no controller: it is not started again" in lines
 
 

@@ -130,9 +130,11 @@ def test_the_forecast_names_pods_machines_and_the_newest_backup() -> None:
     bench = Bench()
     bench.reset(dry_run=True)
     lines = bench.reset(dry_run=True).lines
-    assert "w1: 0 pods end" in lines
-    assert "w1 (serial SN-w1): is reset (kubeadm); its pods end, and its cluster data go" in lines
-    assert "w1 (serial SN-w1): 2 packages are purged, 3 paths are removed" in lines
+    assert "w1: pods that end: 0" in lines
+    assert (
+        "w1 (serial SN-w1): is reset (kubeadm); its pods end, its cluster data is deleted" in lines
+    )
+    assert "w1 (serial SN-w1): packages to purge: 2; paths to remove: 3" in lines
     assert any("etcd-snapshots/x.db, 2020-09-13T12:26:40" in line for line in lines)
     assert (bench.rack.acts, bench.asked) == ([], [])
     bench.rack.has["cp1"] = replace(bench.rack.has["cp1"], newest_backup=None)

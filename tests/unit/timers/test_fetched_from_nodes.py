@@ -168,7 +168,7 @@ def test_another_file_of_its_name_is_never_replaced(
     before = content(place.folder)
     (done,) = brought(nodes, place)
     assert isinstance(done.error, Refused)
-    assert f"has another file of the name {NEW}" in done.error.message
+    assert f"has a different file named {NEW}" in done.error.message
     assert done.error.hint
     assert content(place.folder) == before
 
@@ -181,7 +181,7 @@ def _grow(path: Path) -> None:
 # What a node does after it gave its list -> what is told.
 HOSTILE: dict[str, tuple[Callable[[FolderNodes, Path], object], str]] = {
     "an endless file": (lambda nodes, _: setattr(nodes, "endless", b"x" * 9999), "more bytes came"),
-    "other bytes": (lambda nodes, _: setattr(nodes, "flips", True), "another sha256"),
+    "other bytes": (lambda nodes, _: setattr(nodes, "flips", True), "is not the recorded one"),
     "a file that grew": (lambda _, path: _grow(path), "more bytes came"),
     "a file that shrank": (lambda _, path: os.truncate(path, 1000), "fewer bytes came"),
     "a file that went": (lambda _, path: path.unlink(), "fewer bytes came"),
@@ -301,7 +301,7 @@ def test_a_place_that_loses_what_it_took_has_no_backup(
 ) -> None:
     (done,) = brought(nodes, _Losing(place.folder))
     assert isinstance(done.error, NotHealthy)
-    assert "its sha256 is not the one" in done.error.message
+    assert "its sha256 is not the recorded one" in done.error.message
     assert content(place.folder) == {}
     assert [one.outcome for one in brought(nodes, place)] == ["fetched"]
 

@@ -37,7 +37,7 @@ def test_a_node_that_changes_its_runtime_is_brought_packages_as_well() -> None:
 def test_a_release_without_a_bundle_is_named() -> None:
     found = Bench(workers=1, to=NEXT).upgrade(dry_run=True, supplies={}).loads
     assert found.unknown == (NEW, NEXT)
-    assert f"loads of {NEW}: not known without its bundle: --bundle DIR" in [*load_lines(found)]
+    assert f"what {NEW} brings: not known without its bundle: --bundle DIR" in [*load_lines(found)]
     assert [one["node"] for one in loads_as_json(found)["disks"]] == ["cp1", "w1"]
 
 

@@ -104,7 +104,9 @@ def test_the_plan_says_why_a_batch_is_smaller(capsys: pytest.CaptureFixture[str]
     found = bench.upgrade(dry_run=True, max_unavailable=3)
     assert batches(found) == [("w1", "w2"), ("w3", "w4")]
     show_upgrade(found, err=False)
-    why = "batch of 2 instead of 3: with 3 out, their pods ask for 12 GPUs, and 4 GPUs are free on"
+    why = (
+        "batch of 2 instead of 3: with 3 out, their pods ask for 12 GPUs, but only 4 GPUs are free"
+    )
     assert why in capsys.readouterr().out
     assert [one["bound"][:24] for one in upgrade_as_json(found)["steps"] if one["bound"]] == [
         "batch of 2 instead of 3:"

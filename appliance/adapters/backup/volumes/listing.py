@@ -38,7 +38,7 @@ def check_archive(stream: IO[bytes], record: VolumeRecord) -> None:
     """Read an archive to its end, and compare counts, bytes and digest.
 
     Raises:
-        NotHealthy: it is damaged, or holds something else than was saved.
+        NotHealthy: it is damaged, or does not hold what was saved.
     """
     counts = dict.fromkeys(_KINDS.values(), 0)
     total, digest = 0, hashlib.sha256()
@@ -57,7 +57,7 @@ def check_archive(stream: IO[bytes], record: VolumeRecord) -> None:
     if seen != {kind: number for kind, number in record.counts.items() if number}:
         raise _bad(record, f"its archive has {sum(seen.values())} entries, not {record.entries}")
     if total != record.bytes or digest.hexdigest() != record.digest:
-        raise _bad(record, "its archive holds something else than was saved")
+        raise _bad(record, "its archive does not hold what was saved")
 
 
 def _bad(record: VolumeRecord, why: str) -> NotHealthy:

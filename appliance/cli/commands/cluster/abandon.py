@@ -73,7 +73,7 @@ def _show(drop: Drop, *, err: bool) -> None:
     print_line(drop.mark.sentence(), err=err)
     print_line(f"nothing of it has begun: {drop.who} runs {drop.before}", err=err)
     print_line(f"site.yml gets: appliance_release: {drop.before}", err=err)
-    print_line(f"the mark of the upgrade is taken from {', '.join(drop.nodes)}", err=err)
+    print_line(f"the mark of the upgrade is removed from {', '.join(drop.nodes)}", err=err)
     if drop.former is not None:
         print_line(f"they get the mark of before again: {drop.former.sentence()}", err=err)
 

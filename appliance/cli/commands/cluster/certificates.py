@@ -173,7 +173,7 @@ def renew(
     for name in without:
         if name not in known:
             raise click.UsageError(
-                f"--without: {name} is no node of the cluster: {', '.join(known)}"
+                f"--without: {name} is not a node of the cluster; its nodes: {', '.join(known)}"
             )
     with progress(plain=output == "json") as display:
         done = connected.renew_certificates(
@@ -215,8 +215,8 @@ def _tell_copies(copies: Sequence[KubeconfigCopy]) -> None:
         print_line(f"kubeconfig {one.place}: {state}")
     if copies:
         say(
-            "copies elsewhere (other laptops, jumpboxes) are not known and keep their old end; "
-            "each is made again by: appliance kubeconfig"
+            "copies elsewhere (other laptops, jumpboxes) are not known and still end on the old "
+            "date; to make each again: appliance kubeconfig"
         )
 
 

@@ -171,8 +171,8 @@ def _quoted(path: Path) -> str:
 def _require_site(backup: str, found: SiteParts) -> None:
     if found.missing:
         raise Refused(
-            f"{backup} holds no whole site: {', '.join(found.missing)} missing; no file was "
-            "changed",
+            f"{backup} does not hold the whole site: {', '.join(found.missing)} missing; no file "
+            "was changed",
             hint=_ELSEWHERE,
         )
     if found.too_large:

@@ -185,7 +185,7 @@ def _came_of(found: ImageResult, name: str) -> str:
     took = f"{found.seconds[name] / 60:.0f} min"
     if name in found.failures:
         return f"not installed after {took}: {found.failures[name]}"
-    return f"installed and met, {took}"
+    return f"installed and verified, {took}"
 
 
 def _as_json(found: ImageResult) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _confirmed(connected: SiteSession, lines: Sequence[str], *, yes: bool, wipe:
     name = connected.site.name
     if yes and not wipe:
         raise Refused(
-            "--yes alone takes no appliance apart: nothing was changed",
+            "--yes alone does not take an appliance apart: nothing was changed",
             hint=f"name the site too: appliance reset --wipe {name} --yes",
         )
     if not wipe and not sys.stdin.isatty():
@@ -137,7 +137,7 @@ def _confirmed(connected: SiteSession, lines: Sequence[str], *, yes: bool, wipe:
     typed = click.prompt(f"Type the site's name ({name}) to take it apart", default="", err=True)
     if str(typed).strip() != name:
         raise Refused(
-            f"that is not the site's name, {name}: nothing was changed",
+            f"that is not the site's name ({name}): nothing was changed",
             hint=f"type {name} at the question, or name it: appliance reset --wipe {name}",
         )
     return True
@@ -184,6 +184,6 @@ def _show(done: ResetResult, output: str) -> None:
         print_line("nothing to do: no node has anything of the appliance")
     elif done.done:
         print_line(
-            "the appliance is taken apart. Kernel settings and modules stay until a node boots; to "
-            "install again: appliance install --bundle DIR"
+            "the appliance is taken apart. Kernel settings and modules stay until a node reboots; "
+            "to install again: appliance install --bundle DIR"
         )

@@ -84,7 +84,7 @@ def step_fault(now: str, to: str) -> tuple[str, str]:
     if after < before:
         return (
             f"GPU Operator {now}, newer than {to} of the bundle",
-            "an operator is not taken back: use a bundle that is as new",
+            f"use a bundle with GPU Operator {now} or newer: an operator is not downgraded",
         )
     lines = line_of(now), line_of(to)
     if lines[0] == lines[1]:

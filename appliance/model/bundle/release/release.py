@@ -232,8 +232,8 @@ class Release(Frozen):
         if found is None:
             near = difflib.get_close_matches(name, sorted(self.operating_systems), n=1)
             raise ConfigError(
-                f"release {self.name} does not know the operating system {name}: it was tested "
-                f"with {', '.join(sorted(self.operating_systems))}",
+                f"release {self.name} does not know the operating system {name}: the release "
+                f"was tested with {', '.join(sorted(self.operating_systems))}",
                 hint=f"did you mean {near[0]!r}?" if near else "choose one of these",
             )
         return found

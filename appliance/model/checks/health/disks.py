@@ -61,7 +61,7 @@ def disks(inputs: HealthInputs) -> Answers:
             if least is None or percent < least[0]:
                 least = (percent, f"{node.name}: {found['mount']}")
     if least is None:
-        yield Skipped("no node told of its disks")
+        yield Skipped("no node reported its disks")
         return
     yield f"least free: {least[1]}, {least[0]:.0f} %"
 

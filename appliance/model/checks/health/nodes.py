@@ -94,7 +94,7 @@ def _instead(inputs: HealthInputs) -> str:
             f"put {free[0]}, which has no GPUs, into the group system_nodes of hosts.yml in its "
             "place"
         )
-    return "nothing to do before there is one more worker without GPUs for the group system_nodes"
+    return "nothing to do until there is another worker without GPUs for the group system_nodes"
 
 
 def _on_a_master(inputs: HealthInputs, node: Node) -> Finding:

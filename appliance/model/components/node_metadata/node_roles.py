@@ -284,6 +284,6 @@ def _would_move(moves: Sequence[AnchoredObject], view: RolesView) -> Iterator[Re
             "stateful service",
             f"{', '.join(here)} bound to {node}, which "
             + ("would no longer be a system node" if loses else "is not a system node"),
-            f"a system node, because the service has to leave others, and its data stay on {node}",
+            f"a system node: the service has to leave other nodes, and its data stays on {node}",
             f"{TO_MOVE}; or accept the move with --allow-move",
         )

@@ -179,12 +179,12 @@ def _without_wipe(evidence: Evidence, image: NodeImage, note: Note | None, rules
     if at_work:
         # Neither the note's word nor its labels count: what answers may be a finished system that
         # somebody took into use, and once its power is cut no later run sees it answer.
-        why = "an installer of a run of ours that stopped is at work"
+        why = "the installer that an earlier run started is still at work"
         return Course(name, "install", why, media=media)
     if unfinished:
-        why = "a run of ours stopped while its disk was written"
+        why = "an earlier run stopped while it wrote the disk"
         return Course(name, "install", why, wipe=True, ours=True, labels=labels, media=media)
-    why = "nothing answers at its address, and it is nobody's"
+    why = "nothing answers at its address, and nobody uses it"
     return Course(name, "install", why, labels=labels, media=media)
 
 

@@ -104,7 +104,7 @@ def wipe_refusals(
             evidence.name,
             check,
             seen,
-            "a server that is nobody's",
+            "a server that nobody uses",
             known + hint if check == "power" else _ALONE + hint if check == "medium" else hint,
         )
         for check, seen in found

@@ -85,11 +85,11 @@ class NodeReset:
         if self.is_empty:
             yield f"{who}: is bare"
         if self.reset:
-            yield f"{who}: is reset (kubeadm); its pods end, and its cluster data go"
+            yield f"{who}: is reset (kubeadm); its pods end, its cluster data is deleted"
         if self.bare:
             found = self.remains
             count = len(found.files) + len(found.own)
-            yield f"{who}: {len(found.packages)} packages are purged, {count} paths are removed"
+            yield f"{who}: packages to purge: {len(found.packages)}; paths to remove: {count}"
         for path, what in self.remains.data:
             yield f"{self.node}: {path} ({what}) {'IS DELETED' if self.loses_data else 'stays'}"
         for what, why in self.remains.stays:

@@ -100,7 +100,7 @@ def backup_target(text: str) -> BackupTarget:
         return _s3(text)
     if "://" in text:
         raise NoTarget(
-            f"{text.partition('://')[0]!r} is no kind of place for backups", TARGET_EXAMPLES
+            f"{text.partition('://')[0]!r} is not a kind of place for backups", TARGET_EXAMPLES
         )
     return FolderTarget(text)
 
@@ -129,7 +129,7 @@ def _sftp(text: str) -> SftpTarget:
         raise NoTarget(f"{port[:20]!r} is no port", _SFTP_EXAMPLE)
     steps = path.strip("/").split("/")
     if not slash or not all(_is_step(step) for step in steps) or len(steps) > _DEEPEST:
-        raise NoTarget(f"{('/' + path)[:100]!r} is no folder of a server", _SFTP_EXAMPLE)
+        raise NoTarget(f"{('/' + path)[:100]!r} is not a folder of a server", _SFTP_EXAMPLE)
     return SftpTarget(user, host, number or SSH_PORT, "/" + "/".join(steps))
 
 

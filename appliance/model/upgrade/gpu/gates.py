@@ -37,7 +37,7 @@ _OPERATOR: Final = Point("gpu-operator", "one step of NVIDIA's from the operator
 _MATRIX: Final = Point("matrix", "only pairs of operator and driver that NVIDIA names")
 _KUBERNETES: Final = Point("kubernetes", "an operator that runs on this Kubernetes")
 _RUNAI: Final = Point("runai", "an operator that Run:ai takes")
-_DRIVER: Final = Point("driver", "a driver of the bundle's packages, no newer than the bundle's")
+_DRIVER: Final = Point("driver", "a driver from the bundle's packages, and no newer version")
 _MANAGER: Final = Point("fabric-manager", "a fabric manager of exactly the driver's version")
 _OPERANDS: Final = Point("operands", "operands that restart Docker on empty nodes only")
 _NODES: Final = Point("nodes", "every node with GPUs answers, is Ready, and in service")
@@ -183,7 +183,7 @@ def _driver_of(target: Target, node: GpuNode) -> Iterator[Gate]:
         silence = Silence(f"driver {node.driver}, which cannot be compared with {target.driver}")
         yield _DRIVER.unknown(silence, "see what runs: appliance status", node.name)
     elif now > to:
-        cure = "use a bundle with a driver that is as new; a driver is not taken back"
+        cure = f"use a bundle with driver {node.driver} or newer: a driver is not downgraded"
         yield _DRIVER.stop(f"driver {node.driver}, newer than {target.driver}", cure, node.name)
     # In the middle of the change of a branch the metapackage is gone; it was judged before.
     elif target.mode == "host" and not node.is_ours and not node.is_out:

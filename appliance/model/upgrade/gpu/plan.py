@@ -185,7 +185,7 @@ def _node(target: Target, node: GpuNode, *, all_restart: bool) -> GpuStep:
 
 
 def _disturbs(target: Target, node: GpuNode) -> str:
-    base = "its pods are evicted; it is back after its GPU test"
+    base = "its pods are evicted; it returns to service after its GPU test"
     if node.reboots(target):
         return f"{base}; it restarts, because a loaded driver cannot be replaced"
     if target.mode == "container":

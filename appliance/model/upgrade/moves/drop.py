@@ -158,7 +158,10 @@ def _of_left_out(
 
 
 def _begun(node: str, seen: str, expected: str, mark: UpgradeMark) -> Refusal:
-    cure = f"it has begun: go on: {mark.command}; if it does not go forward, call support"
+    cure = (
+        f"the upgrade has begun; to continue: {mark.command}; "
+        "if it does not go forward, call support"
+    )
     return Refusal(node, CHECK, seen, expected, cure)
 
 

@@ -107,7 +107,7 @@ class Room:
         for number, (needed, left) in enumerate(zip(wanted, free, strict=True)):
             if needed > left:
                 return (
-                    f"their pods ask for {_words(number, needed)}, and {_words(number, left)} "
+                    f"their pods ask for {_words(number, needed)}, but only {_words(number, left)} "
                     f"are free on {_nodes(len(names))} open to them"
                 )
         return ""

@@ -22,7 +22,7 @@ _BACK: Final[Mapping[Kind, str]] = {
     "runtime": "yes, until its kubelet is on the new runtime: --back NODE; then forward only",
     "kubernetes_images": "yes: nothing runs the new images yet",
     "control_plane": "none; go forward: run the same command again, or call support",
-    "nodes": "yes, while it is out of service: --back NODE puts the kubelet of before back",
+    "nodes": "yes, while it is out of service: --back NODE puts the former kubelet back",
     "revive": "none is needed: it starts what the upgrade had stopped",
     "back": "none is needed: the upgrade goes forward by the same command without --back",
 }
@@ -36,10 +36,11 @@ _TITLES: Final[Mapping[Kind, str]] = {
 }
 _DISTURBS: Final[Mapping[Kind, str]] = {
     "artifacts": "",
-    "runtime": "its pods are evicted, and every container ends; it is back after its tests",
+    "runtime": "its pods are evicted, and every container ends; it returns to service after "
+    "its tests",
     "kubernetes_images": "",
     "control_plane": "etcd and the API server of this node restart, each within a minute",
-    "nodes": "its pods are evicted; it is back after its tests",
+    "nodes": "its pods are evicted; it returns to service after its tests",
     "revive": "",
     "back": "the pods of the node itself restart",
 }

@@ -54,7 +54,7 @@ class Store(Protocol):
         """Write a backup; it gets its name when the block ends without an error.
 
         Raises:
-            NotHealthy: the place holds something else than was written.
+            NotHealthy: the place does not hold what was written.
         """
 
     def fingerprints(self, recipients: Sequence[str]) -> tuple[str, ...]:

@@ -212,7 +212,7 @@ class Batch:
         now = self._session.clock.monotonic()
         for name in running - {end.name for end in found}:
             if (took := now - self._begun[name]) > limit:
-                text = f"{name}: a call to its BMC hangs; it was left behind"
+                text = f"{name}: a call to its BMC hangs; the command went on without this server"
                 found.append(_End(name, took, StepNotVerified(text, hint="restart its BMC")))
         if not found:
             self._session.clock.sleep(_POLL_SECONDS)

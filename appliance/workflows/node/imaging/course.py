@@ -244,7 +244,7 @@ class NodeCourse:
                 self._say(said)
             off_since = self._off_since(bmc, off_since)
             last = f"its last report: {said}" if said else "it reported nothing"
-            self._wait(f"its installer is not at its end; {last}")
+            self._wait(f"its installer has not finished; {last}")
 
     def _heard(self) -> Heard:
         """What its installer reported.
@@ -256,7 +256,7 @@ class NodeCourse:
         if heard.rival:
             raise Refused(
                 f"{self._node.name}: two host keys were reported: somebody else reports for it",
-                hint="look who else is on the LAN; then install it again",
+                hint="find out who else is on the LAN; then run the same command again",
             )
         return heard
 
@@ -289,7 +289,8 @@ class NodeCourse:
             return None
         if since is not None and now - since >= LOST_SECONDS:
             raise StepNotVerified(
-                f"{self._node.name}: it went off, and its installer reported no end",
+                f"{self._node.name}: it powered off, and its installer did not report "
+                "that it finished",
                 hint="see its console; then run the same command again",
             )
         return now if since is None else since
@@ -301,7 +302,7 @@ class NodeCourse:
         while not self._target.course.host_key and bmc.machine().power != "Off":
             if self._ports.clock.monotonic() >= off_until:
                 break
-            self._wait("it does not go off")
+            self._wait("it does not power off")
         self._begin("power off")
         bmc.power("cut")
         self._begin("eject the medium")

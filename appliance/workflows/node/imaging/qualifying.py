@@ -38,7 +38,7 @@ def left_to_qualify(
     if request.unread:
         return ""
     if _is_ours(session.notes.read(name), request, name, machine):
-        return "a run of ours installed it, and its hardware has not passed yet"
+        return "an earlier run installed it, and its hardware has not passed yet"
     if name in request.passports:
         return ""
     kept = kept_of(session.documents.read(document_of(name)), name)

@@ -24,14 +24,14 @@ def load_lines(loads: Loads) -> Iterator[str]:
         free = "free space not read" if one.free is None else f"{size(one.free)} free"
         yield f"bundle of {one.release} to {one.node}: at most {size(one.most_bytes)}, {free}"
     for release in loads.unknown:
-        yield f"loads of {release}: not known without its bundle: --bundle DIR"
+        yield f"what {release} brings: not known without its bundle: --bundle DIR"
     groups: dict[Load, list[str]] = defaultdict(list)
     for name, brought in loads.nodes.items():
         for load in brought:
             groups[load].append(name)
     for load, names in groups.items():
         if words := _brought(load):
-            yield f"loads of {load.release} on {_named(names)}:"
+            yield f"{load.release} brings to {_named(names)}:"
             yield from (f"   {text}" for text in words)
     yield from _disk_lines(loads)
 
