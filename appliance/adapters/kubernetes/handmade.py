@@ -104,7 +104,7 @@ class HandmadeReader(ApiConnection):
         found = {}
         for part, path in UNIT_FILES.items():
             text = self._text(node, path, MOST_UNIT_BYTES)
-            is_large = isinstance(text, str) and len(text) >= MOST_UNIT_BYTES
+            is_large = isinstance(text, str) and len(text.encode()) >= MOST_UNIT_BYTES
             found[part] = Silence(f"{MOST_UNIT_BYTES >> 10} KiB or more") if is_large else text
         return found
 
