@@ -221,10 +221,11 @@ class _Reset:
         if not isinstance(cluster, Cluster):
             return ()
         lost, names = self._request.lose_data, [n for n in cluster.nodes if self._is_known(n)]
-        lines = [
-            f"{name}: pods that end: {len(view.pods)}{_first(view)}"
-            for name, view in self._session.drain.views(names).items()
-        ]
+        try:
+            views = self._session.drain.views(names)
+        except NodeUnreachable as error:  # what a killed run left at work may stop the API
+            return (f"what runs is not known: {error.message}",)
+        lines = [f"{n}: pods that end: {len(v.pods)}{_first(v)}" for n, v in views.items()]
         for name in sorted(set(cluster.nodes) - set(names)):
             lines.append(f"{name}: a member that the inventory does not have: IT IS LEFT as it is")
         for name, volume in cluster.storage.volumes.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -12,6 +12,7 @@ from appliance.errors import LeaseLost, NodeUnreachable, PreflightFailed, Refuse
 from appliance.model.plan.reset.mark import DOCUMENT, ResetMark, parse_reset
 from appliance.model.state.cluster.cluster import Unreachable
 from tests import samples
+from tests.unit.life.rack import FakeDrain
 from tests.unit.reset.bench import DATA, Bench, Killed
 
 WHOLE = [
@@ -154,6 +155,20 @@ def test_an_api_that_is_away_holds_nothing_up() -> None:
     bench.rack.cluster = Unreachable("connection refused")
     bench.reset()
     assert "what runs is not known: connection refused" in bench.asked[0]
+    assert is_apart(bench)
+
+
+def test_an_api_that_goes_away_after_the_look_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gone(_drain: FakeDrain, _names: Sequence[str]) -> NoReturn:
+        raise NodeUnreachable("no API server answers: cp1: connection refused", hint="")
+
+    monkeypatch.setattr(FakeDrain, "views", gone)
+    bench = Bench()
+    bench.reset()
+    reason = "what runs is not known: no API server answers: cp1: connection refused"
+    assert reason in bench.asked[0]
     assert is_apart(bench)
 
 
