@@ -160,11 +160,17 @@ def _renew(
 def _tested(
     request: RenewalRequest, session: Session, plan: RenewalPlan
 ) -> tuple[KubeconfigCopy, ...]:
-    """The copies that were written: each is accepted by the API."""
+    """The copies that were written: each is accepted by the API.
+
+    Its Node may be Ready, and the API server there not yet: the others told of the Node.
+    """
     if not plan.renewals:
         return ()
     nodes = [request.site.node(renewal.node) for renewal in plan.renewals]
-    copies = session.try_kubeconfigs(nodes)
+    patience, copies = Patience(session.clock, PATIENCE_SECONDS), session.try_kubeconfigs(nodes)
+    while any(one.may_pass for one in copies) and not patience.is_over():
+        session.clock.sleep(POLL_SECONDS)
+        copies = session.try_kubeconfigs(nodes)
     faulty = [f"{one.place}: {one.problem}" for one in copies if one.problem]
     if faulty:
         raise StepNotVerified(

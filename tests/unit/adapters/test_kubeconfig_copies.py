@@ -72,6 +72,17 @@ def test_an_api_that_does_not_know_the_copy_is_a_problem(tmp_path: Path) -> None
         ports = {"cp1": server.port, "cp2": server.port}
         found = copies_of(tmp_path, config, {"cp1": config, "cp2": config}, ports)
     assert ["401" in one.problem for one in found] == [True, True, True]
+    assert not any(one.may_pass for one in found)
+
+
+@pytest.mark.parametrize("status", [None, 500])
+def test_a_server_that_starts_tells_nothing_of_the_copy(status: int | None, tmp_path: Path) -> None:
+    config = kubeconfig_of(tmp_path)
+    with serving(tmp_path, {NODES: status or 200}) as server:
+        ports = {"cp1": server.port} if status else {}
+        found = copies_of(tmp_path, config, {"cp1": config, "cp2": ""}, ports)
+    assert found[0].problem
+    assert [one.may_pass for one in found] == [True, False, True]
 
 
 def test_what_cannot_be_read_or_reached_is_a_problem_and_what_is_anothers_is_not(

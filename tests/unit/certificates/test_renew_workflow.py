@@ -32,6 +32,7 @@ class Site:
         self.without_effect: set[str] = set()
         self.tested: list[list[str]] = []
         self.copies: tuple[KubeconfigCopy, ...] = (KubeconfigCopy("cp1:~ubuntu/.kube/config"),)
+        self.answer: Callable[[], tuple[KubeconfigCopy, ...]] = lambda: self.copies
 
     def play(self, play: Play, on_task: Any) -> None:
         (node,) = play.limit
@@ -56,7 +57,7 @@ class Site:
 
     def try_kubeconfigs(self, nodes: Sequence[Node]) -> tuple[KubeconfigCopy, ...]:
         self.tested.append([node.name for node in nodes])
-        return self.copies
+        return self.answer()
 
     @property
     def nodes(self) -> list[str]:
@@ -71,6 +72,22 @@ def test_nodes_are_renewed_one_after_the_other_and_a_second_run_does_nothing() -
     assert {record.outcome for record in site.journal.records} == {"verified"}
     again = site.renew()
     assert (again.done, again.plan.renewals, site.asked) == (False, (), 1)
+
+
+def test_a_kubeconfig_is_not_called_faulty_while_its_server_starts() -> None:
+    site = Site(rack(cp1={"server": 5}))
+    whole, late = site.copies, KubeconfigCopy("cp1", "the API does not answer", may_pass=True)
+    answers = [(late,), (late,), whole]
+    site.answer = lambda: answers.pop(0)
+    assert site.renew().copies == whole
+    assert site.tested == [["cp1"]] * 3
+
+
+def test_a_server_that_never_answers_ends_the_command() -> None:
+    site = Site(rack(cp1={"server": 5}))
+    site.copies = (KubeconfigCopy("cp1", "the API does not answer", may_pass=True),)
+    with pytest.raises(StepNotVerified, match="does not answer"):
+        site.renew()
 
 
 def test_a_dry_run_changes_nothing() -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.kubernetes.connection.client import (
     MOST_BYTES,
+    ApiRefused,
+    ApiSilent,
     Credentials,
     NotReadable,
     call,
@@ -18,6 +20,7 @@ from appliance.adapters.kubernetes.connection.client import (
 )
 from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.adapters.ssh.call import last_line
+from appliance.adapters.ssh.tunnel import NotTaken
 from appliance.errors import NodeUnreachable
 from appliance.model.components.control_plane.kubeconfig_copies import KubeconfigCopy
 from appliance.model.site.settings import Node, Site
@@ -77,14 +80,14 @@ class KubeconfigCopies(ApiConnection):
                 return KubeconfigCopy(place, is_ours=False)
             self._ask(node, credentials_of(answer.output))
         except NodeUnreachable as error:
-            return KubeconfigCopy(place, error.message)
+            return KubeconfigCopy(place, error.message, may_pass=True)
         except NotReadable as error:
-            return KubeconfigCopy(place, str(error))
+            return KubeconfigCopy(place, str(error), may_pass=_may_pass(error))
         return KubeconfigCopy(place)
 
     def _of_this_machine(self, asked: Sequence[Node]) -> KubeconfigCopy:
         path = self.site.state_directory / "kubeconfig"
-        problem = "no control-plane node was asked"
+        problem, passing = "no control-plane node was asked", False
         try:
             credentials = credentials_of(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -96,12 +99,12 @@ class KubeconfigCopies(ApiConnection):
             try:
                 self._ask(node, credentials)
             except NodeUnreachable as error:
-                problem = error.message
+                problem, passing = error.message, True
             except NotReadable as error:
-                problem = f"{node.name}: {error}"
+                problem, passing = f"{node.name}: {error}", passing or _may_pass(error)
             else:
                 return KubeconfigCopy(str(path))
-        return KubeconfigCopy(str(path), problem)
+        return KubeconfigCopy(str(path), problem, may_pass=passing)
 
     def _ask(self, node: Node, credentials: Credentials) -> None:
         """Ask for what only an administrator is told.
@@ -113,3 +116,10 @@ class KubeconfigCopies(ApiConnection):
 
         with self.client_of(node, credentials) as client:
             call(CoreV1Api(client).list_node, limit=1)
+
+
+def _may_pass(error: NotReadable) -> bool:
+    """Whether a server that starts would be no better: it is no fault of the file."""
+    if isinstance(error, ApiRefused):
+        return not error.is_final
+    return isinstance(error, ApiSilent) or isinstance(error.__cause__, NotTaken)

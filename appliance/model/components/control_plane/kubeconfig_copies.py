@@ -20,9 +20,11 @@ class KubeconfigCopy:
     Attributes:
         place: where it lies, e.g. ``cp1:/home/ubuntu/.kube/config``.
         problem: why the API does not accept it; empty where it does.
+        may_pass: the problem is of a server that does not answer, as one that starts does not.
         is_ours: whether the tool wrote it; another's is not tested, and stays as it is.
     """
 
     place: str
     problem: str = ""
     is_ours: bool = True
+    may_pass: bool = False
