@@ -48,7 +48,7 @@ def horizon(app: Application, within: int, ics: Path | None, site: Path, output:
     \b
     - every node is inspected once, over SSH; the Kubernetes API is not needed
     - certificates of Kubernetes, of the mirror, the registry and Run:ai's backend; CAs
-    - join tokens, and when the makers of each part of the release stop mending it
+    - join tokens, and when the vendor of each part of the release stops fixing it
     - what cannot be read is listed as unknown, with the reason
     - what renews itself, and support that has ended, are listed and do not count
 

@@ -89,11 +89,11 @@ LATER: Final[Mapping[Version, tuple[Version, Version]]] = {
 OTHER_WAYS: Final[Mapping[Version, str]] = {
     (2, 9): (
         "the workloads of the backend are deleted first, ingress-nginx and Prometheus come from "
-        "elsewhere, and the cluster part is installed anew"
+        "elsewhere, and the cluster part is installed again"
     ),
     (2, 12): (
         "the backend has another chart, which takes over the two volume claims by hand, and the "
-        "cluster part is installed anew"
+        "cluster part is installed again"
     ),
 }
 """First version of each later way -> what the vendor's own procedure does there."""

@@ -36,7 +36,7 @@ def backup(inputs: HealthInputs) -> Answers:
             "warning",
             f"the newest backup lacks {lacks[0].what} of {lacks[0].where}: {lacks[0].why}{more}",
             "all that the nodes hold",
-            "mend that, then: appliance cluster backup create",
+            "repair what it lacks, then: appliance cluster backup create",
         )
     if len(wanted.recipients) < 2:
         yield Finding(

@@ -297,7 +297,7 @@ def _steps(scene: _Scene, plan: UpgradePlan) -> Iterator[PlannedStep]:
         PREPARE: tuple(prepare_open_points(scene.desired, scene.observed)),
     }
     if not texts[PREPARE] and tuple(save_open_points(scene.desired, scene.observed)):
-        texts[PREPARE] = ("the values of both releases are saved anew",)
+        texts[PREPARE] = ("the values of both releases are saved again",)
     for name, found in texts.items():
         if found:
             yield _planned(plan, name, found)

@@ -126,7 +126,7 @@ def _dropped(found: Rehearsal) -> Iterator[Block]:
         return
     accepted = {name for run in found.runs for name in run.accepted}
     yield Paragraph(
-        "kubeadm renders these settings anew. Each must be in site.yml, or its loss accepted by "
+        "kubeadm renders these settings again. Each must be in site.yml, or its loss accepted by "
         "name."
     )
     yield Table(
