@@ -128,14 +128,14 @@ def _versions(nodes: Mapping[str, NodeVersions]) -> dict[str, Version]:
 
 def _or_without(nodes: Mapping[str, NodeVersions], at: str) -> str:
     name = at.partition(":")[0]
-    return "" if nodes[name].control_plane else f", or --without {name}"
+    return "" if nodes[name].control_plane else f"; or leave it out: --without {name}"
 
 
 def _otherwise(node: NodeVersions) -> str:
     """What else helps where a version cannot be read; a worker may say anything of itself."""
     if node.control_plane:
         return "; kubeadm keeps the manifests that it replaced in /etc/kubernetes/tmp on that node"
-    return f", or --without {node.name}"
+    return f"; or leave it out: --without {node.name}"
 
 
 def _lags(nodes: Mapping[str, NodeVersions], lowest: Version, target: Hop) -> bool:

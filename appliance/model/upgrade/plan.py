@@ -207,14 +207,15 @@ def _of_nodes(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
         if name in options.without:
             continue
         is_worker = node is None or not node.control_plane
-        leave = f", or --without {name}" if is_worker else ""
+        leave = f"; or leave it out: --without {name}" if is_worker else ""
         if name in found.away:
             yield Refusal(
                 name,
                 CHECK,
                 found.away[name].removeprefix(f"{name}: "),
                 "an answer",
-                f"bring it up: ping it{leave or f'; if it is lost: appliance node remove {name}'}",
+                "check that it is powered on and answers ping"
+                f"{leave or f'; if it is lost: appliance node remove {name}'}",
             )
         elif node is None:
             yield Refusal(
@@ -243,7 +244,10 @@ def _begun(node: NodeVersions, options: UpgradeOptions, found: Situation) -> boo
 def _of_runtimes(nodes: Mapping[str, NodeVersions], path: Sequence[Hop]) -> Iterator[Refusal]:
     """Refuse a container runtime that a release of the path neither has nor changes."""
     for node in nodes.values():
-        runtime, leave = node.runtime, "" if node.control_plane else f", or --without {node.name}"
+        runtime, leave = (
+            node.runtime,
+            "" if node.control_plane else f"; or leave it out: --without {node.name}",
+        )
         for hop in path:
             if runtime not in ("", hop.runtime) and (runtime, hop.runtime) not in CHANGES:
                 yield Refusal(
@@ -281,7 +285,7 @@ def _or_out(name: str, found: Situation, options: UpgradeOptions) -> str:
         return ""
     if name in options.without:
         return f"; or take it out of the cluster: appliance node remove {name}"
-    return f", or --without {name}"
+    return f"; or leave it out: --without {name}"
 
 
 def _seen(fault: str) -> str:

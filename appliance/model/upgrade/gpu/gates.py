@@ -226,7 +226,10 @@ def _state(node: GpuNode, found: GpuSituation) -> Iterator[Gate]:
     name = node.name
     if name in found.away or not node.seen:
         why = found.away.get(name, "no facts").removeprefix(f"{name}: ")
-        cure = f"bring it up; if it is lost: appliance node remove {name}"
+        cure = (
+            "check that it is powered on and answers ping; "
+            f"if it is lost: appliance node remove {name}"
+        )
         yield _NODES.stop(why, cure, name)
     elif not node.member:
         yield _NODES.stop("no member of the cluster", "appliance install", name)

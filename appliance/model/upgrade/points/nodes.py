@@ -62,9 +62,13 @@ def nodes(
 
 
 def _node(node: Node, observed: Observed, cluster: Cluster, ours: set[str]) -> Iterator[Gate]:
-    leave = "" if CONTROL_PLANE in node.groups else f", or --without {node.name}"
+    leave = "" if CONTROL_PLANE in node.groups else f"; or leave it out: --without {node.name}"
     if node.name not in observed.node_facts:
-        yield _NODES.unknown(silence_of(observed, node), f"bring it up{leave}", node.name)
+        yield _NODES.unknown(
+            silence_of(observed, node),
+            f"check that it is powered on and answers ping{leave}",
+            node.name,
+        )
     member = cluster.nodes.get(node.name)
     if member is None:
         yield _NODES.stop("no member of the cluster", f"appliance install{leave}", node.name)
