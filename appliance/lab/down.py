@@ -21,6 +21,7 @@ class LabDownPorts:
         confirm: asks before nodes are destroyed.
         note: prints one line for the operator.
         destroy: removes what was opened of a backup outside the containers; tells what it was.
+        stop_bmcs: ends the BMCs of a lab; whether there were any.
     """
 
     host: LabHost
@@ -29,6 +30,7 @@ class LabDownPorts:
     confirm: Callable[[tuple[RunningNode, ...]], bool]
     note: Callable[[str], None]
     destroy: Callable[[str], Sequence[str]] = lambda _lab: ()
+    stop_bmcs: Callable[[str], bool] = lambda _lab: False
 
 
 def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[RunningNode, ...]:
@@ -47,6 +49,7 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
         )
     if not ports.host.programs(("podman",)):
         if not dry_run:
+            _stop_bmcs(name, ports)
             _destroy(name, ports)
         return ()
     nodes = ports.containers.nodes(name)
@@ -55,6 +58,8 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
     if nodes and not ports.confirm(nodes):
         raise Refused(f"lab {name} was not removed: not confirmed")
     before = ports.host.changed_sysctls()
+    # First: nothing may start a node again.
+    _stop_bmcs(name, ports)
     # Even without containers: an incomplete lab may have left volumes or its network.
     ports.plays.run("lab_down", {"lab_node_lab": name})
     remaining = [node.name for node in ports.containers.nodes(name)]
@@ -66,6 +71,11 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
     _destroy(name, ports)
     _tell_sysctls(ports, before)
     return nodes
+
+
+def _stop_bmcs(name: str, ports: LabDownPorts) -> None:
+    if ports.stop_bmcs(name):
+        ports.note(f"ended: the BMCs of lab {name} (stand-ins)")
 
 
 def _destroy(name: str, ports: LabDownPorts) -> None:

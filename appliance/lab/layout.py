@@ -25,6 +25,8 @@ SERVICE_CIDR = "198.19.128.0/17"
 # What nodes can run, the usual one first; the recipe of their image says which suite each is.
 SYSTEMS = ("debian-12", "debian-11")
 FIRST_CONTROL_PLANE, FIRST_WORKER = 11, 21
+# From a node's address to that of its BMC.
+BMC_OFFSET = 200
 HARDWARE = "lab/container"
 NODE_USER = "appliance"
 NETWORK_PREFIX = "appliance-"
@@ -141,6 +143,11 @@ _OTHER_STAND_INS = (
         "NVIDIA's device plugin, GFD, NFD",
         "programs of ours; with --gpu-operands nvidia the real ones, on our NVML and PCI files",
         "NVML, XIDs, MIG devices, the PCI tree",
+    ),
+    StandIn(
+        "BMCs",
+        "with --with bmc: bmc_standin, Redfish over TLS; power is that of the container",
+        "firmware, its faults, virtual media, a network of BMCs",
     ),
     StandIn(
         "capability SYS_RESOURCE",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from appliance.lab.bmcs import LabBmc, LabBmcsState
     from appliance.lab.layout import RunningNode, SysctlChange
     from appliance.lab.site.site import LabSite
+    from appliance.model.node.bmc.report import Login
     from appliance.model.upgrade.rehearsal.likeness import Likeness
 
 
@@ -82,3 +84,44 @@ class LabSites(Protocol):
 
     def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
         """The differences between the existing site and the requested lab."""
+
+    def give_bmcs(
+        self, directory: Path, bmcs: Sequence[LabBmc], fingerprints: Mapping[str, str]
+    ) -> Mapping[str, Login]:
+        """Write BMCs into a site, with a login in its vault; return node -> login.
+
+        Raises:
+            Refused: a node has another BMC, or the vault's password is not known.
+            ConfigError: the vault cannot be opened or written.
+        """
+
+
+class LabBmcs(Protocol):
+    """The programs that are BMCs of labs: one for each lab that has them."""
+
+    def certificates(self, directory: Path, bmcs: Sequence[LabBmc]) -> Mapping[str, str]:
+        """Make the certificates that are missing; node -> the SHA-256 fingerprint of its own."""
+
+    def start(
+        self,
+        lab: str,
+        network: IPv4Network,
+        directory: Path,
+        bmcs: Sequence[LabBmc],
+        logins: Mapping[str, Login],
+    ) -> bool:
+        """Start the program of a lab; False: it runs, with these BMCs and logins.
+
+        Raises:
+            LabError: it did not start.
+        """
+
+    def running(self, lab: str | None = None) -> tuple[LabBmcsState, ...]:
+        """What was started for one lab, or for all, and not yet stopped."""
+
+    def stop(self, lab: str) -> bool:
+        """End the program of a lab, and take its addresses back; False: there was none.
+
+        Raises:
+            LabError: it did not end.
+        """

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from appliance.errors import ApplianceError, Refused
+from appliance.lab.bmcs import plan_bmcs
 from appliance.lab.gpus import gpu_facts
 from appliance.lab.layout import Lab, RunningNode, choose_subnet, plan_lab, role_variables
 from appliance.lab.like import like_lab, like_site
-from appliance.lab.ports import LabContainers, LabHost, LabPlays, LabSites
+from appliance.lab.ports import LabBmcs, LabContainers, LabHost, LabPlays, LabSites
 from appliance.lab.site.site import (
     KEY,
     NOTHING_ELSE,
@@ -108,6 +110,7 @@ class LabUpPorts:
         containers: podman.
         plays: local playbooks.
         sites: site directories.
+        bmcs: the programs that are BMCs.
         build_bundle: builds the bundle at the request's path.
         build_vendor_bundle: builds Run:ai's stand-in of a version at this path.
         install: installs the appliance on the site's nodes.
@@ -121,6 +124,7 @@ class LabUpPorts:
     containers: LabContainers
     plays: LabPlays
     sites: LabSites
+    bmcs: LabBmcs
     build_bundle: Callable[[], None]
     build_vendor_bundle: Callable[[str, Path], None]
     install: Callable[[], None]
@@ -173,6 +177,9 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
         nodes = pool.submit(_nodes, request, ports, result)
         _bundles(request, ports, result)
         nodes.result()
+    if request.extras.bmcs:
+        with _timed(result, "BMCs", ports):
+            _bmcs(request, ports, result.lab)
     for change in ports.host.changed_sysctls():
         ports.note(f"this machine's sysctl {change} (restored after the last lab)")
     if request.install:
@@ -193,7 +200,10 @@ def plan_lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpPlan:
     # Only root sees root's containers.
     podman = ports.host.is_root() and bool(ports.host.programs(("podman",)))
     subnets = ports.containers.subnets() if podman else {}
-    used = ports.host.networks() | frozenset(subnets.values())
+    # The BMCs of this lab may have outlived its network, and their addresses are of it.
+    left = ports.bmcs.running(request.name) if podman else ()
+    own = {IPv4Network(address) for one in left for address in one.addresses.values()}
+    used = (ports.host.networks() - own) | frozenset(subnets.values())
     subnet = subnets.get(request.name) or choose_subnet(request.name, used)
     lab = (
         like_lab(request.name, subnet, request.like)
@@ -324,7 +334,21 @@ def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> Non
         operating_system=request.operating_system,
     )
     with _timed(result, "nodes", ports):
+        if result.lab.name not in ports.containers.subnets():
+            # podman makes no network in which this machine has an address already.
+            ports.bmcs.stop(result.lab.name)
         ports.plays.run("lab_up", variables)
+
+
+def _bmcs(request: LabUpRequest, ports: LabUpPorts, lab: Lab) -> None:
+    """Each node gets a BMC in the site, and the program that serves it runs; what died starts."""
+    directory, bmcs = request.site_directory.resolve(), plan_bmcs(lab)
+    fingerprints = ports.bmcs.certificates(directory, bmcs)
+    logins = ports.sites.give_bmcs(directory, bmcs, fingerprints)
+    if ports.bmcs.start(lab.name, lab.subnet, directory, bmcs, logins):
+        ports.note(f"BMCs: started for {', '.join(bmc.node for bmc in bmcs)} (stand-ins)")
+    else:
+        ports.note("BMCs: they run")
 
 
 @contextmanager

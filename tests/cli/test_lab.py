@@ -13,7 +13,9 @@ from appliance.cli.app import cli
 from appliance.cli.commands.lab.group import lab
 from appliance.cli.commands.lab.parts import default_bundle, default_site
 from appliance.errors import ConfigError, Refused
+from appliance.lab.bmcs import LabBmcsState
 from appliance.lab.layout import RunningNode, stand_ins
+from appliance.lab.machine.bmcs import BmcProcesses
 from appliance.lab.machine.podman import Podman
 
 NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
@@ -21,6 +23,7 @@ NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
 
 @pytest.fixture
 def one_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BmcProcesses, "running", lambda _self, _lab=None: ())
     monkeypatch.setattr(Podman, "nodes", lambda _self, _lab=None: NODES)
     monkeypatch.setattr(Podman, "names", lambda _self: tuple(node.name for node in NODES))
 
@@ -60,6 +63,31 @@ def test_status_as_json_keeps_its_keys() -> None:
     ]
     assert len(found["stand_ins"]) == len(stand_ins())
     assert set(found["stand_ins"][0]) == {"part", "played_by", "not_proven"}
+
+
+@pytest.mark.usefixtures("one_lab")
+@pytest.mark.parametrize(
+    ("pid", "said"),
+    [
+        (4711, "the BMCs of lab lab: process 4711"),
+        (None, "the BMCs of lab lab: their process ended; appliance lab up --with bmc"),
+    ],
+    ids=["they run", "they ended"],
+)
+def test_status_shows_the_bmcs_of_a_lab_and_whether_they_run(
+    monkeypatch: pytest.MonkeyPatch, pid: int | None, said: str
+) -> None:
+    state = LabBmcsState("lab", pid, {"lab-cp1": "198.18.7.211"})
+    # Of a lab that was removed by hand, and ended: of no use to anybody.
+    gone = LabBmcsState("gone", None, {"gone-cp1": "198.18.9.211"})
+    monkeypatch.setattr(BmcProcesses, "running", lambda _self, _lab=None: (gone, state))
+    shown = CliRunner().invoke(cli, ["lab", "status"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    assert said in shown.output
+    assert "198.18.7.211" in shown.output
+    assert "198.18.9.211" not in shown.output
+    result = CliRunner().invoke(cli, ["lab", "status", "--output", "json"])
+    assert json.loads(result.output)["bmcs"] == [vars(state)]
 
 
 @pytest.mark.usefixtures("one_lab")
@@ -144,6 +172,9 @@ def test_a_dry_run_prints_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
     assert "create nodes: lab-cp1, lab-w1" in result.output
+    assert "BMC" not in result.output
+    result = CliRunner().invoke(cli, [*words, "--with", "bmc"])
+    assert "serve a simulated BMC for each node" in result.output
 
 
 @pytest.mark.usefixtures("one_lab")

@@ -48,6 +48,11 @@ OPENED: Final = Evidence(
     "noted as a lab where a backup was opened; the mark of a lab like a site; by no link",
     "tests/unit/lab/test_opened.py::test_no_link_leads_the_removal_elsewhere",
 )
+BMCS: Final = Evidence(
+    "the BMCs of one lab as their own configuration names them: addresses, a node, its folder",
+    "tests/unit/lab/test_bmc_processes.py::"
+    "test_the_addresses_are_taken_at_the_start_and_given_back_at_the_end",
+)
 DELTA: Final = Evidence(
     "a document of a build by its kind; another file of its name was refused before",
     "tests/unit/bundle/test_delta.py::test_a_strangers_file_of_the_deltas_name_is_refused",

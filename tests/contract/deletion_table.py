@@ -12,7 +12,7 @@ from typing import Final
 # isort: off
 # fmt: off
 from tests.contract.deletion_evidence import (
-    BACKUP, BACKUP_COPY, BURN_IN, CACHE, DELTA, EVICTION, FORGOTTEN, HALF, IMAGING, JOINED,
+    BACKUP, BACKUP_COPY, BMCS, BURN_IN, CACHE, DELTA, EVICTION, FORGOTTEN, HALF, IMAGING, JOINED,
     LAUNCHER, LEFT_MEDIUM, LISTED, LOCK, NODE_OBJECT, NOTE, OLD_RUN, OPENED, PINS, PLACED, PROOF,
     QUORUM, RACK_RECORD, SEED, SITE_COPY, STANDIN, STATE, TEMPORARY, UNFINISHED, VAULT_COPY, WORDS,
     WRITE, Places,
@@ -206,6 +206,11 @@ PLACES: Final[Places] = {
         "new_bundle: unlink": TEMPORARY,
     },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
+    "appliance/lab/bmcs.py": {
+        "address_commands: argv del": (BMCS, 2),
+        "configuration: argv kill": BMCS,
+    },
+    "appliance/lab/machine/bmcs.py": {"BmcProcesses.stop: rmtree": BMCS},
     "appliance/lab/rehearsal/opened.py": {
         "OpenedLabs.destroy: rmtree": OPENED,
         "OpenedLabs.destroy: unlink": (OPENED, 2),

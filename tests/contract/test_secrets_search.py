@@ -39,7 +39,7 @@ EXCUSED = {
     "self upgrade": "of a site it reads only which signers it trusts",
     "site schema": "no site",
     "support explain": "no site: it reads a file whose secrets were taken out",
-    "lab status": "no site: it asks podman",
+    "lab status": "no site: it asks podman, and prints names and addresses of BMCs",
     "lab shell": "a shell: what is told in it is its user's own",
     "node ssh": "a login: what is told in it is its user's own",
     "kubeconfig": "it prints the administrator's key, which is asked for; no secret of the vault",
@@ -52,6 +52,10 @@ EXCUSED = {
 BMC_LINES = [line for line, _ in BMC_COMMANDS]
 # A command that may ask a BMC and that the search for their passwords does not run.
 WITHOUT_BMC = {
+    "lab down": "it asks no BMC: it ends the process that plays them",
+    "lab shell": "it asks no BMC: it opens a shell in a container",
+    "lab status": "it asks no BMC: it prints their names and addresses",
+    "lab up": "it asks no BMC; test_bmc_processes searches the process that plays them",
     "node add": "it needs a cluster; its BMC is asked by the code of node power status",
     "node image": "seeds have no secret; its BMC is driven by the code of node power",
     "node maintain": "it needs a cluster; test_bmc searches what it prints when it cuts power",

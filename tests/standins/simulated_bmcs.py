@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,9 +10,9 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
+from appliance.lab.machine.bmc_certificate import write_certificate
 from appliance.model.site.settings import Node
 from tests import samples
-from tests.prerequisites import require
 from tests.standins.loading import load
 
 FOLDER = Path(__file__).parents[2] / "appliance/lab/standins/bmc_standin"
@@ -35,15 +34,7 @@ TREES = sorted((*bmc_standin.TREES.glob("*.json"), *RECORDINGS.glob("*.json")))
 
 def certificate(folder: Path, address: str = ADDRESS) -> str:
     """A self-signed certificate for the address, as BMCs bring one."""
-    require("openssl")
-    words = (
-        *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-        *("-nodes", "-days", "2", "-subj", "/CN=bmc"),
-        *("-addext", f"subjectAltName=IP:{address}"),
-        *("-keyout", str(folder / "bmc.key"), "-out", str(folder / "bmc.crt")),
-    )
-    subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
-    return (folder / "bmc.crt").read_text()
+    return write_certificate(folder, "bmc", IPv4Address(address))
 
 
 def configured(**more: Any) -> dict[str, Any]:

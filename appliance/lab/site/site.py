@@ -69,11 +69,13 @@ class LabExtras:
         gpus: GPUs per worker; without GPUs the workers are CPU workers.
         storage: whether it has shared storage; Run:ai implies it.
         runai: the version of Run:ai whose stand-in is installed; empty: none.
+        bmcs: whether each node has a BMC.
     """
 
     gpus: int = 0
     storage: bool = False
     runai: str = ""
+    bmcs: bool = False
 
 
 NOTHING_ELSE = LabExtras()

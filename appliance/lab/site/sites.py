@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import yaml
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.processes import run
-from appliance.adapters.local.state_files import replace_file
+from appliance.adapters.local.state_files import COMMITTABLE, replace_file
 from appliance.errors import Refused
+from appliance.lab.bmcs import USER, LabBmc
 from appliance.lab.site.site import KEY, STATE, LabSite
+from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME, Login, login_of
+from appliance.model.site.files.text import node_text
 from appliance.model.upgrade.rehearsal.likeness import MOST_BYTES, Likeness, read_likeness
 
 HOSTS, SETTINGS = Path("hosts.yml"), Path("group_vars", "all", "site.yml")
@@ -88,6 +92,49 @@ class LabSiteFiles:
                     f"{directory / HOSTS}: {group} has {existing}, the lab has {expected}"
                 )
         return tuple(differences)
+
+    def give_bmcs(
+        self, directory: Path, bmcs: Sequence[LabBmc], fingerprints: Mapping[str, str]
+    ) -> Mapping[str, Login]:
+        """Write BMCs into a site, with a login in its vault; return node -> login.
+
+        The vault first: a node with a BMC that no login is known for is a fault of a site.
+
+        Raises:
+            Refused: a node has another BMC, or the vault's password is not known.
+            ConfigError: the vault cannot be opened or written.
+        """
+        from appliance.adapters.site.files import load_site
+        from appliance.adapters.site.vault import SiteVault
+
+        files = {bmc.node: directory / "host_vars" / f"{bmc.node}.yml" for bmc in bmcs}
+        known = {name: _load(path) for name, path in files.items()}
+        others = [
+            f"{files[bmc.node]}: bmc_address is {known[bmc.node]['bmc_address']}, "
+            f"the lab's is {bmc.address}"
+            for bmc in bmcs
+            if known[bmc.node].get("bmc_address") not in (None, str(bmc.address))
+        ]
+        if others:
+            raise Refused(
+                f"{directory} is a site whose nodes have other BMCs",
+                hint="take bmc_address out of those files, or leave out --with bmc",
+                details=others,
+            )
+        vault = SiteVault(load_site(directory))
+        if any(not isinstance(login_of(name, vault.read()), Login) for name in files):
+            vault.change({USER_NAME: USER, PASSWORD_NAME: secrets.token_urlsafe(24)})
+        for bmc in bmcs:
+            wanted = {
+                "bmc_address": str(bmc.address),
+                "bmc_fingerprint": fingerprints[bmc.node],
+            }
+            before = known[bmc.node]
+            if {**before, **wanted} != before:
+                text = node_text({**before, **wanted})
+                replace_file(files[bmc.node], text, mode=COMMITTABLE)
+        logins = {name: login_of(name, vault.read()) for name in files}
+        return {name: found for name, found in logins.items() if isinstance(found, Login)}
 
 
 def likeness_file(directory: Path) -> Path:

@@ -26,10 +26,10 @@ SECONDS = 3000.0
 
 
 @pytest.fixture(scope="module")
-def rack(runai_lab: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+def rack(runai_lab: LabSite) -> Iterator[LabSite]:
     if PROJECT not in projects(runai_lab):
         make_project(runai_lab, PROJECT)
-    with bmcs_of(runai_lab, NODES, tmp_path_factory.mktemp("bmcs")):
+    with bmcs_of(runai_lab, NODES):
         yield runai_lab
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from appliance.errors import ConfigError, LabError, Refused
+from appliance.lab.bmcs import LabBmc
 from appliance.lab.down import LabDownPorts, lab_down
 from appliance.lab.layout import RunningNode, SysctlChange
 from appliance.lab.site.site import LabExtras, LabSite
 from appliance.lab.up import LabUpPorts, LabUpRequest, lab_up
+from appliance.model.node.bmc.report import Login
 from appliance.model.programs import PROGRAMS
 from appliance.model.upgrade.rehearsal.likeness import Likeness
+from tests.unit.lab.fake_bmcs import FakeBmcs
 
 
 @dataclass
@@ -32,6 +35,7 @@ class FakeMachine:
     not_put_back: tuple[str, ...] = ()
     sites: dict[Path, LabSite] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
+    bmcs: FakeBmcs = field(default_factory=FakeBmcs)
     apt_brings_nothing: bool = False
     removal_works: bool = True
     fail_in: str = ""
@@ -110,6 +114,13 @@ class FakeMachine:
     def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
         return () if self.sites[directory] == site else ("hosts.yml: another lab",)
 
+    def give_bmcs(
+        self, directory: Path, bmcs: Sequence[LabBmc], fingerprints: Mapping[str, str]
+    ) -> Mapping[str, Login]:
+        assert directory in self.sites
+        self.done.append("site's BMCs " + " ".join(fingerprints))
+        return {bmc.node: Login("operator", "canary") for bmc in bmcs}
+
 
 REQUEST = LabUpRequest(
     name="lab",
@@ -134,6 +145,7 @@ def ports(
         containers=machine,
         plays=machine,
         sites=machine,
+        bmcs=machine.bmcs,
         build_bundle=lambda: machine.done.append("bundle"),
         build_vendor_bundle=lambda version, path: machine.done.append(
             f"vendor bundle {version} {path.name}"

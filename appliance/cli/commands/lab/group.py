@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +37,11 @@ from appliance.model.site.files.diagnostics import did_you_mean
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.cli.commands.lab.parts import LabParts
+    from appliance.lab.bmcs import LabBmcsState
     from appliance.lab.up import LabUpPlan, LabUpResult
 
 GPUS_OF_RUNAI = 2
+BMC = "bmc"
 
 
 def _lab_name(
@@ -123,9 +126,10 @@ def lab() -> None:
 @click.option(
     "--with",
     "parts",
-    type=Words(["runai"]),
+    type=Words(["runai", BMC]),
     multiple=True,
-    help="Also install Run:ai, as stand-ins, on workers with GPUs.",
+    help="runai: also install Run:ai, as stand-ins, on workers with GPUs. bmc: give each node a "
+    "simulated BMC, in the inventory and the vault.",
 )
 @click.option(
     "--runai-version",
@@ -171,9 +175,11 @@ def up(
     - missing programs are installed with apt
     - a node image and the bundle are built into the cache, once
     - containers, volumes and one internal network are created, all named after the lab
+    - with --with bmc: a process serves the BMCs, and this machine takes their addresses; it ends
+      with the lab
     - some sysctls are raised; they are printed, and restored after the last lab
 
-    If it was interrupted, run it again: it resumes.
+    If it was interrupted, run it again: it resumes. BMCs whose process died are started again.
 
     With --like, the lab has the node names, release, labels, taints and hand-made settings of a
     site, as the last looks kept them: its control plane, and one worker of each kind. Run an
@@ -188,11 +194,12 @@ def up(
         require_no_shape(click.get_current_context())
         lab_parts = like_parts(
             app, like, (name, site, bundle, release), operating_system,
-            runai=_runai(parts, runai_version), genuine=gpu_operands == REAL,
+            runai=_runai(parts, runai_version), bmcs=BMC in parts, genuine=gpu_operands == REAL,
         )  # fmt: skip
     else:
         lab_parts = LabParts(
-            app, name, site, bundle, release, _extras(gpus, _runai(parts, runai_version), workers),
+            app, name, site, bundle, release,
+            replace(_extras(gpus, _runai(parts, runai_version), workers), bmcs=BMC in parts),
             operating_system=operating_system, genuine=gpu_operands == REAL,
         )  # fmt: skip
     result = lab_parts.up(
@@ -218,7 +225,7 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
 
     \b
     What happens to this machine:
-    - the lab's containers, volumes, network and control groups are removed
+    - the lab's containers, volumes, network and control groups are removed, and its BMCs end
     - after the last lab, sysctls are restored
     - where a backup was opened in it, what holds a key of that site is destroyed, also in the
       lab's site directory
@@ -245,25 +252,33 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
 )
 @output_option
 def status(name: str | None, output: str) -> None:
-    """List the nodes of the labs on this machine, and what a lab cannot test.
+    """List the nodes of the labs on this machine, their BMCs, and what a lab cannot test.
 
     Example: appliance lab status
     """
     from appliance.lab.layout import stand_ins
+    from appliance.lab.machine.bmcs import BmcProcesses
     from appliance.lab.machine.podman import Podman
 
     nodes = Podman().nodes(name)
+    labs = {node.lab for node in nodes}
+    bmcs = [one for one in BmcProcesses().running(name) if one.pid is not None or one.lab in labs]
     replaced = stand_ins({node.operating_system for node in nodes})
     if output == "json":
         print_json(
             {
                 "nodes": [vars(node) for node in nodes],
+                "bmcs": [vars(one) for one in bmcs],
                 "stand_ins": [vars(standin) for standin in replaced],
             }
         )
         return
     rows = [(node.lab, node.name, node.state, node.address, node.image) for node in nodes]
     print_table(("lab", "node", "state", "address", "image"), rows)
+    for one in bmcs:
+        click.echo()
+        print_line(bmcs_line(one))
+        print_table(("node", "BMC (stand-in)"), list(one.addresses.items()))
     click.echo()
     print_table(
         ("stand-in for", "replaced by", "not tested by a lab"),
@@ -308,6 +323,16 @@ def _extras(gpus: int, runai: str, workers: int) -> LabExtras:
     return LabExtras(gpus or GPUS_OF_RUNAI, runai=runai)
 
 
+def bmcs_line(one: LabBmcsState) -> str:
+    """Whether the BMCs of a lab run, and what starts them again."""
+    if one.pid is not None:
+        return f"the BMCs of lab {one.lab}: process {one.pid}"
+    return (
+        f"the BMCs of lab {one.lab}: their process ended; appliance lab up --with bmc, with the "
+        "options that the lab was made with, starts it again"
+    )
+
+
 def _plan_lines(parts: LabParts, plan: LabUpPlan) -> list[str]:
     """The changes to this machine, one line each."""
     packages = packages_for(plan.missing)
@@ -315,6 +340,7 @@ def _plan_lines(parts: LabParts, plan: LabUpPlan) -> list[str]:
     lines += [f"install with apt-get: {', '.join(packages)}"] if packages else []
     lines += [f"build the {what}" for what in plan.builds]
     lines += [f"create nodes: {', '.join(plan.new_nodes)}"] if plan.new_nodes else []
+    lines += ["serve a simulated BMC for each node"] if parts.extras.bmcs else []
     return lines + (like_lines(parts.like) if parts.like is not None else [])
 
 
@@ -347,6 +373,8 @@ def _show(parts: LabParts, result: LabUpResult, *, bare: bool) -> None:
         click.echo(f"kubeconfig: {parts.kubeconfig}")
     click.echo(f"look inside: appliance lab shell {names[0]}")
     click.echo(f"             appliance status --site {parts.site}")
+    if parts.extras.bmcs:
+        click.echo(f"power:       appliance node power status --site {parts.site}")
     if parts.like is not None:
         click.echo(f"rehearse:    {rehearse_hint(parts.site, bare=bare)}")
     click.echo(f"stand-ins:   appliance lab status --name {result.lab.name}")

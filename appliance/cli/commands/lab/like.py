@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ def like_parts(
     operating_system: str,
     *,
     runai: str,
+    bmcs: bool,
     genuine: bool,
 ) -> LabParts:
     """Everything that ``lab up --like`` needs.
@@ -53,6 +55,7 @@ def like_parts(
         given: the lab's name, its site's directory, its bundle and release, as typed.
         operating_system: of the lab's nodes.
         runai: the version of Run:ai whose stand-in is installed; empty: none.
+        bmcs: whether each node has a BMC.
         genuine: whether NVIDIA's own operands are among the stand-ins.
 
     Raises:
@@ -66,7 +69,7 @@ def like_parts(
     likeness = likeness_of(app, like, release)
     if source is ParameterSource.DEFAULT:
         name = like_name(likeness.site)
-    extras = like_extras(likeness, runai=runai)
+    extras = replace(like_extras(likeness, runai=runai), bmcs=bmcs)
     parts = LabParts(
         app, name, site, bundle, likeness.release, extras,
         operating_system=operating_system, genuine=genuine, like=likeness,

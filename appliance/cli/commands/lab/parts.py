@@ -13,6 +13,7 @@ import click
 from appliance.adapters.local.shipped import default_release
 from appliance.lab.down import LabDownPorts, lab_down
 from appliance.lab.layout import SYSTEMS, RunningNode
+from appliance.lab.machine.bmcs import BmcProcesses
 from appliance.lab.machine.host import LabMachine
 from appliance.lab.machine.plays import LocalPlays
 from appliance.lab.machine.podman import Podman
@@ -31,8 +32,8 @@ def take_down(
     name: str, confirm: Callable[[tuple[RunningNode, ...]], bool], *, dry_run: bool
 ) -> tuple[RunningNode, ...]:
     """Run the workflow with this machine's adapters."""
-    destroy = OpenedLabs().destroy
-    ports = LabDownPorts(LabMachine(), Podman(), LocalPlays(), confirm, _note, destroy)
+    destroy, stop = OpenedLabs().destroy, BmcProcesses().stop
+    ports = LabDownPorts(LabMachine(), Podman(), LocalPlays(), confirm, _note, destroy, stop)
     return lab_down(name, ports, dry_run=dry_run)
 
 
@@ -107,6 +108,7 @@ class LabParts:
             containers=Podman(),
             plays=LocalPlays(),
             sites=LabSiteFiles(self._write_site),
+            bmcs=BmcProcesses(),
             build_bundle=self._build_bundle,
             build_vendor_bundle=self._build_vendor_bundle,
             install=self._install,

@@ -9,6 +9,7 @@ from appliance.cli.commands.install.plan_view import by_sentence, settled_as_jso
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.render import print_table
 from appliance.cli.screen.terminal import print_line
+from appliance.lab.layout import HARDWARE as CONTAINER
 from appliance.model.components.control_plane.certificates import endings
 from appliance.model.components.runai import address as runai_address
 from appliance.model.node.maintenance_claims import claims_of
@@ -50,7 +51,7 @@ def show_status(
     )
     for sentence in (*_sentences(site, observed), *life_sentences(observed)):
         say(sentence)
-    _show_standins(standins(observed), bundle)
+    _show_standins(standins(site, observed), bundle)
     planned = in_maintenance(site, observed)
     show_unreachable([f for f in (look.faults if look else ()) if f.node not in planned])
     if plan is not None:
@@ -191,13 +192,13 @@ def removed_sentences(removals: Mapping[str, Removal]) -> dict[str, str]:
     return found
 
 
-def standins(observed: Observed) -> dict[str, list[str]]:
-    """Node -> its stand-ins, for example ``dmi``."""
-    return {
-        name: sorted(facts.at("standin"))
-        for name, facts in observed.node_facts.items()
-        if facts.at("standin")
-    }
+def standins(site: Site, observed: Observed) -> dict[str, list[str]]:
+    """Node -> its stand-ins, for example ``dmi``; a container's BMC is one, too."""
+    found = {name: set(facts.standins) for name, facts in observed.node_facts.items()}
+    for node in site.nodes:
+        if node.hardware == CONTAINER and node.bmc_address is not None:
+            found.setdefault(node.name, set()).add("bmc")
+    return {name: sorted(parts) for name, parts in found.items() if parts}
 
 
 def faults_of(site: Site, look: Look, plan: Plan, observed: Observed) -> list[str]:
@@ -227,7 +228,7 @@ def status_as_json(
         "runai_address": runai_address.sentence(site, observed),
         "nodes": [dict(zip(keys, _row(node, site, observed), strict=True)) for node in site.nodes],
         "life": life_sentences(observed),
-        "standins": standins(observed),
+        "standins": standins(site, observed),
         "bundle_standins": list(bundle.standins) if bundle else [],
         "unreachable": [
             {"node": f.node, "reason": f.reason, "hint": f.hint, "cause": f.cause}

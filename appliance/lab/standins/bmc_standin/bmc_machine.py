@@ -15,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,8 @@ INSERT = "#VirtualMedia.InsertMedia"
 EJECT = "#VirtualMedia.EjectMedia"
 SESSIONS = "/redfish/v1/SessionService/Sessions"
 OFF = {"ForceOff", "GracefulShutdown"}
+# A command of a machine that runs without this program.
+HOOK_SECONDS = 60
 RESTART = {"ForceRestart", "GracefulRestart", "PowerCycle"}
 Answer = tuple[int, dict[str, Any]]
 
@@ -101,13 +104,19 @@ class Hooks:
     """What really happens: programs that are the machine.
 
     Attributes:
-        power: a command that prints ``true`` while the machine is on; empty: the stand-in knows.
+        power: a command that prints ``true`` while the machine is on; while it fails, nothing is
+            answered; empty: the stand-in knows.
         on: the program that is the machine; it is started with BMC_BOOT and BMC_IMAGE in its
             environment, and the machine is on as long as it runs.
+        off: a command that takes the machine's power. With it the machine runs without this
+            program: ``on`` starts the machine and ends, and ``power`` alone says whether it runs.
+        shutdown: then, a command that asks the machine's system to stop, and ends.
     """
 
     power: str = ""
     on: list[str] = field(default_factory=list)
+    off: list[str] = field(default_factory=list)
+    shutdown: list[str] = field(default_factory=list)
 
 
 class Machine:
@@ -232,6 +241,8 @@ class Machine:
             return 204, {}
         before, was_on = self._shown_power(system), self._power(system) == "On"
         if order in OFF or order in RESTART:
+            if self._hooks.off:
+                _command(self._hooks.shutdown if order.startswith("Graceful") else self._hooks.off)
             self._stop()
             self._resources[system]["PowerState"] = "Off"
         if (order == "On" and not was_on) or (order in RESTART and was_on):
@@ -253,7 +264,9 @@ class Machine:
         self.boots.append((system, source, image))
         self._bios.start(self.quirks, self._clock())
         resource["PowerState"] = "On"
-        if self._hooks.on:
+        if self._hooks.off:
+            _command(self._hooks.on)
+        elif self._hooks.on:
             more = {"BMC_BOOT": source, "BMC_IMAGE": image or ""}
             self._process = subprocess.Popen(self._hooks.on, env={**os.environ, **more})
 
@@ -268,7 +281,7 @@ class Machine:
             self._process = None
 
     def close(self) -> None:
-        """End the program that is the machine."""
+        """End the program that is the machine; one that runs without this program goes on."""
         with self._lock:
             self._stop()
 
@@ -276,7 +289,8 @@ class Machine:
         """Whether the machine is on, whatever is reported."""
         if self._hooks.power:
             words = shlex.split(self._hooks.power)
-            done = subprocess.run(words, stdout=subprocess.PIPE, timeout=10, check=False)
+            # One that fails does not know: no answer is better than "Off".
+            done = subprocess.run(words, stdout=subprocess.PIPE, timeout=30, check=True)
             return "On" if done.stdout.decode().strip() == "true" else "Off"
         if self._hooks.on:
             return "On" if self._process and self._process.poll() is None else "Off"
@@ -340,6 +354,12 @@ class Machine:
     def sessions(self) -> int:
         """How many sessions are open."""
         return len(self._sessions)
+
+
+def _command(words: list[str]) -> None:
+    """Run a command; what it did not do is seen by the power."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(words, stdout=subprocess.DEVNULL, timeout=HOOK_SECONDS, check=False)
 
 
 def error(status: int, name: str, parameter: str | None = None) -> Answer:

@@ -24,6 +24,9 @@ A fault's ``path`` is a regular expression for the whole path. Besides ``status`
 ``body`` and ``type`` a fault may ``hang`` for seconds, ``drop`` the connection, or send ``endless``
 words. Certificate and key of one BMC go before those of all. The ports are the first lines of the
 output, in order: port 0 chooses a free one.
+
+``"needed": {"command": ["podman", "ps", "..."], "seconds": 60}`` ends the program once the command
+succeeded and printed nothing for so long. ``"end": [["ip", "..."]]``: commands that it runs last.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ import json
 import re
 import signal
 import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -273,7 +277,10 @@ def bmc_of(config: dict[str, Any]) -> Bmc:
     machine = Machine(
         with_user(resources_of(document, config.get("changes", {})), config["user"]),
         Quirks(**{**quirks, **hidden}),
-        Hooks(config.get("power", ""), list(config.get("on", []))),
+        Hooks(
+            config.get("power", ""),
+            *(list(config.get(name, [])) for name in ("on", "off", "shutdown")),
+        ),
     )
     machine.accounts = Accounts(config["user"], config["password"])
     return Bmc(machine, [Fault(**one) for one in config.get("faults", [])])
@@ -292,20 +299,44 @@ def serve(config: dict[str, Any], folder: Path) -> list[Server]:
     return servers
 
 
+def is_unused(command: list[str]) -> bool:
+    """Whether the command says that nobody needs the BMCs; one that fails says nothing."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False)
+        return done.returncode == 0 and not done.stdout.strip()
+    return False
+
+
+def wait(ended: threading.Event, needed: dict[str, Any] | None) -> None:
+    """Wait until told to end, or until nobody needed the BMCs for so long."""
+    if needed is None:
+        ended.wait()
+        return
+    last = time.monotonic()
+    while not ended.wait(needed["seconds"] / 3):
+        if not is_unused(needed["command"]):
+            last = time.monotonic()
+        elif time.monotonic() - last >= needed["seconds"]:
+            return
+
+
 def main() -> None:
     """Serve until told to end; the programs that are machines end, too."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     path = Path(sys.argv[1])
-    servers = serve(json.loads(path.read_text(encoding="utf-8")), path.parent)
+    config = json.loads(path.read_text(encoding="utf-8"))
+    servers = serve(config, path.parent)
     for server in servers:
         sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()
     try:
-        ended.wait()
+        wait(ended, config.get("needed"))
     finally:
         for server in servers:
             server.bmc.machine.close()
+        for words in config.get("end", []):
+            subprocess.run(words, stderr=subprocess.DEVNULL, timeout=60, check=False)
 
 
 if __name__ == "__main__":
