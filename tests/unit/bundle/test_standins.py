@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -248,3 +250,14 @@ def test_a_program_of_ours_is_marked_only_where_the_vendors_file_was_not_had(
     assert built.version == ("1.0" if reached else "0.1")
     # The same command makes it again: it is no stand-in that --standins brings.
     assert "--standins" not in build_command("/b", manifest)
+
+
+def test_status_shows_the_bmc_of_a_container_as_a_stand_in() -> None:
+    bare, (_, w1, w2) = site(), site().nodes
+    address = IPv4Address("198.18.7.221")
+    container = replace(w1, bmc_address=address, hardware="lab/container")
+    server = replace(w2, bmc_address=address, hardware="quanta/d43n-3u")
+    found = status_as_json(
+        replace(bare, nodes=(container, server)), Observed({}, NoCluster()), Look({}), Plan((), ())
+    )
+    assert found["standins"] == {"w1": ["bmc"]}
