@@ -63,7 +63,8 @@ class Gathered:
     """What a node gives to a backup.
 
     Attributes:
-        parts: (name, path, content, size, sha256); either a path or a content.
+        parts: (name, path, content, size, sha256); either a path or a content. A path may be a
+            function that yields the content.
         missing: (what, why).
         told: more for the first line.
     """
@@ -90,6 +91,10 @@ class Gathered:
         """Add what is in memory."""
         digest = hashlib.sha256(content).hexdigest()
         self.parts.append((name, None, content, len(content), digest))
+
+    def later(self, name, pieces, size, digest):
+        """Add what a function yields once it is sent; its size and sha256 are known."""
+        self.parts.append((name, pieces, None, size, digest))
 
     def lacks(self, what, why):
         """Note what could not be had."""
@@ -319,14 +324,26 @@ def send(found, out):
             out.write(content)
             continue
         left = size
-        with _opened(path) as stream:
-            while left:
-                piece = stream.read(min(left, CHUNK))
-                if not piece:
-                    raise OSError("%s became shorter" % name)
-                out.write(piece)
-                left -= len(piece)
+        for piece in path() if callable(path) else _pieces(path, size):
+            left -= len(piece)
+            if left < 0:
+                break
+            out.write(piece)
+        if left:
+            raise OSError("%s became %s" % (name, "longer" if left < 0 else "shorter"))
     out.flush()
+
+
+def _pieces(path, size):
+    """Yield so many bytes of a file, or all that it has."""
+    left = size
+    with _opened(path) as stream:
+        while left:
+            piece = stream.read(min(left, CHUNK))
+            if not piece:
+                return
+            left -= len(piece)
+            yield piece
 
 
 def ended(*_):

@@ -165,7 +165,7 @@ def of_registry(found, want, _data):
     try:
         login = appliance_registry.login_in(LOGIN, address)
         client = appliance_registry.Client(address, CA, login)
-        images = dict(_images(client))
+        images = dict(images_of(client))
     except (appliance_registry.RegistryError, OSError) as error:
         found.lacks("registry", error)
         return
@@ -187,7 +187,8 @@ def _repositories(client):
     raise appliance_registry.RegistryError("the registry lists more repositories than any of ours")
 
 
-def _images(client):
+def images_of(client):
+    """Yield name:tag and digest of every image of a registry; empty where it has none."""
     for name in _repositories(client):
         for tag in _asked(client, "/v2/%s/tags/list" % name).get("tags") or ():
             answer = client.ask("HEAD", "/v2/%s/manifests/%s" % (name, tag), MANIFESTS)

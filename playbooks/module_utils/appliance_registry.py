@@ -25,6 +25,8 @@ SECONDS = 120
 # A manifest may have 4 MiB (distribution's own limit); a token some kilobytes.
 LARGEST_ANSWER, LARGEST_TOKEN = 4 << 20, 1 << 16
 LONGEST_CHALLENGE = 4096
+# Of a blob, at a time; how often its connection may break, without one more byte and in all.
+CHUNK, MOST_BROKEN, MOST_RESUMED = 1 << 18, 3, 200
 UNAUTHORIZED = 401
 READING = ("GET", "HEAD")
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -111,6 +113,51 @@ class Client:
                 "the registry refuses the login" if self._login else "the registry wants a login"
             )
         return answer
+
+    def blob(self, repository, digest, size):
+        """Yield the content of a blob; a connection that breaks is resumed where it was.
+
+        Whoever reads may pause for longer than a server waits.
+
+        Raises:
+            RegistryError: the registry has no such blob of this size, or does not give it.
+        """
+        path, got, broken, resumed = "/v2/%s/blobs/%s" % (repository, digest), 0, 0, 0
+        while got < size:
+            try:
+                for piece in self._from(path, got, size):
+                    got, broken = got + len(piece), 0
+                    yield piece
+                why = "it ended early"
+            except (OSError, http.client.HTTPException) as error:
+                why = error
+            finally:
+                self.close()
+            broken, resumed = broken + 1, resumed + 1
+            if got < size and (broken > MOST_BROKEN or resumed > MOST_RESUMED):
+                raise RegistryError("the registry does not give %s: %s" % (digest, why))
+
+    def _from(self, path, start, size):
+        """Yield the content of a blob from a byte on."""
+        # It brings the token along where the registry wants one.
+        answer = self.ask("HEAD", path)
+        if answer.status != 200 or int(answer.headers.get("Content-Length") or -1) != size:
+            raise RegistryError("the registry answers %s with %d" % (path, answer.status))
+        line, known = self._here.line, self._tokens.get(_repository(path))
+        headers = {"Authorization": known} if known else {}
+        if start:
+            headers["Range"] = "bytes=%d-" % start
+        line.request("GET", path, None, headers)
+        answer = line.getresponse()
+        if answer.status != (206 if start else 200):
+            raise RegistryError("the registry answers %s with %d" % (path, answer.status))
+        left = size - start
+        while left:
+            piece = answer.read(min(left, CHUNK))
+            if not piece:
+                return
+            left -= len(piece)
+            yield piece
 
     def close(self):
         """Close this thread's connection."""

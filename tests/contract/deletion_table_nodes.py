@@ -30,6 +30,7 @@ ON_NODES: Final[Places] = {
         "Course._take_away: rmtree": VOLUME,
         "Course.load: rename": VOLUME,
     },
+    "playbooks/module_utils/appliance_image_restore.py": {"load: write_text": (GATHERED, 2)},
     "playbooks/module_utils/appliance_backup_folder.py": {
         "take_away: rmdir": (GATHERED, 2),
         "take_away: rmtree": GATHERED,
@@ -129,7 +130,7 @@ ON_NODES: Final[Places] = {
         "Verification.settle: unlink": PROVEN,
         "mark: unlink": STATE,
     },
-    "roles/container_registry/library/registry_push.py": {
+    "playbooks/module_utils/appliance_registry_push.py": {
         "clear: rmtree": DIGEST,
         "single_layout: unlink": LINK,
     },

@@ -192,7 +192,7 @@ PLACES: Final[Places] = {
         "module: shell mv": POLICY,
         "write_configuration: write_text": (STATE, 2),
     },
-    "roles/container_registry/library/registry_push.py": {
+    "playbooks/module_utils/appliance_registry_push.py": {
         "push: write_text": STATE,
         "single_layout: write_text": (STATE, 2),
     },

@@ -44,6 +44,7 @@ RECORDS = {
     "appliance/workflows/cluster/backup.py": "when a backup was made, and which ones are old",
     "appliance/workflows/cluster/backups/freshness.py": "how old the newest backup is",
     "appliance/workflows/cluster/restore.py": "how old a backup is, and the name of a restore",
+    "appliance/workflows/cluster/restoring/images.py": "how old a backup is",
     "appliance/workflows/cluster/restoring/database.py": "how old a backup is",
     "appliance/workflows/cluster/restoring/volumes.py": "how old a backup is; names that say when",
     "appliance/workflows/cluster/restoring/new_machines.py": "how old a backup is",

@@ -31,7 +31,8 @@ from tests.lab.support.runbook import Runbook
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-PAGE = Runbook("recover-the-cluster")
+PAGE, BACK_UP = Runbook("recover-the-cluster"), Runbook("back-up-the-appliance")
+REPOSITORIES = "/var/lib/docker-registry/docker/registry/v2/repositories"
 FILE = "rack7-20260301T020000Z.backup"  # in the page
 SECONDS = 2400
 PASSWORD = Path(".appliance", "vault-password")
@@ -92,6 +93,7 @@ def burnt(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> I
         put_work(lab)
         lab.settled(300)
         file, key = backed_up(lab, folder, SECONDS)
+        file = _with_images(lab, file)
         kubectl(lab, "create namespace after-the-backup")
         _forget(site)
         for short in ("cp1", "w1"):
@@ -101,6 +103,19 @@ def burnt(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> I
         again = folder / "again" / site.name
         left = LabSite(site.name, again, bundle_directory)
         yield Burnt(left, file, key, again, site / PASSWORD)
+
+
+def _with_images(lab: LabSite, other: Path) -> Path:
+    """Another backup in the same place, with the images of the registry."""
+    values = {"SITE": str(lab.directory)}
+    dry = "appliance cluster backup create --images --dry-run --site SITE"
+    assert "images of the registry" in succeed(*BACK_UP.words(dry, values)).stdout
+    words = BACK_UP.words("appliance cluster backup create --images --site SITE", values)
+    succeed(*words, "--yes", timeout=SECONDS)
+    listed = succeed("cluster", "backup", "list", "--site", str(lab.directory)).stdout
+    assert "with images" in listed
+    (file,) = set(other.parent.glob("*.backup")) - {other}
+    return file
 
 
 def _forget(site: Path) -> None:
@@ -180,6 +195,19 @@ def test_the_install_finds_its_cluster_and_ends_it(burnt: Burnt) -> None:
     succeed(*PAGE.words("appliance status --site rack7", burnt.values()))
     steps = [one for one in burnt.lab.records() if one["command"] == "cluster restore"]
     assert any("what was changed since is lost" in why for one in steps for why in one["why"])
+
+
+def test_a_registry_that_lost_an_image_gets_it_back(burnt: Burnt) -> None:
+    own = ["--site", str(burnt.again)]
+    burnt.lab.shell("cp1", f"rm -r {REPOSITORIES}/busybox")
+    dry = f"appliance cluster restore {FILE} --identity rack7.key --only images --dry-run"
+    assert "brings back 1," in succeed(*PAGE.words(dry, burnt.values()), *own).stdout
+    page = f"appliance cluster restore {FILE} --identity rack7.key --only images"
+    words = [*PAGE.words(page, burnt.values()), *own, "--yes", "--output", "json"]
+    told: dict[str, Any] = json.loads(succeed(*words, timeout=SECONDS).stdout)
+    assert [name.partition(":")[0] for name in told["pushed"]] == ["busybox"]
+    again: dict[str, Any] = json.loads(succeed(*words, timeout=SECONDS).stdout)
+    assert (again["lacking"], again["done"]) == ([], True)
 
 
 def test_a_second_run_is_refused(burnt: Burnt) -> None:

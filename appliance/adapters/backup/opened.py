@@ -5,14 +5,14 @@ Plain text exists in memory only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from appliance.adapters.backup.age import read_identities
 from appliance.adapters.backup.places import FolderPlace
-from appliance.adapters.backup.reader import check_file, check_parts, read_parts
+from appliance.adapters.backup.reader import check_file, check_parts, read_parts, read_pieces
 from appliance.errors import NotHealthy, Refused
 from appliance.model.backup.names import ANOTHER_BACKUP, SEE_BACKUPS, SUFFIX, is_backup_id
 
@@ -90,3 +90,12 @@ class BackupFile:
 
         with suppress(_Taken), self._place.open(self._name) as stream:
             read_parts(stream, self._identities, self.manifest, choose)
+
+    def pieces(self, names: Collection[str]) -> Iterator[bytes]:
+        """The content of some parts, one after the other, in the order of the backup.
+
+        Raises:
+            NotHealthy: the file changed since it was checked.
+        """
+        with self._place.open(self._name) as source:
+            yield from read_pieces(source, self._identities, self.manifest, names)

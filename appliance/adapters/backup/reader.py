@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Final, cast
 
@@ -136,6 +136,34 @@ def read_parts(
     Raises:
         NotHealthy: it is another file, or it was changed.
     """
+    with _broken_is_bad():
+        for part, content in _each_part(source, identities, manifest):
+            take(part, content)
+
+
+def read_pieces(
+    source: IO[bytes], identities: Sequence[Any], manifest: Manifest, names: Collection[str]
+) -> Iterator[bytes]:
+    """The content of some parts of such a backup, one after the other, in its order.
+
+    Raises:
+        NotHealthy: it is another file, or it was changed.
+    """
+    left = set(names)
+    with _broken_is_bad():
+        for part, content in _each_part(source, identities, manifest):
+            if not left:
+                return
+            if part.name in left:
+                left.remove(part.name)
+                while piece := content.read(CHUNK):
+                    yield piece
+
+
+def _each_part(
+    source: IO[bytes], identities: Sequence[Any], manifest: Manifest
+) -> Iterator[tuple[Part, IO[bytes]]]:
+    """Part and content; its sum is compared once the next part is asked for."""
     parts, again = iter(manifest.parts), None
     with _opened(source, identities) as archive:
         for place, (name, stream) in enumerate(_files(archive)):
@@ -146,7 +174,7 @@ def read_parts(
                 if part is None or part.name != name:
                     raise Damaged("it is not the backup that was checked")
                 content = _Summed(stream)
-                take(part, cast("IO[bytes]", content))
+                yield part, cast("IO[bytes]", content)
                 if content.rest() != (part.size, part.sha256):
                     raise Damaged(f"{name} is not what the manifest says")
         if again != manifest or next(parts, None) is not None:
@@ -155,12 +183,17 @@ def read_parts(
 
 @contextmanager
 def _opened(source: IO[bytes], identities: Sequence[Any]) -> Iterator[IO[bytes]]:
+    with _broken_is_bad(), decrypted(source, identities) as stream:
+        archive = gzip.GzipFile(fileobj=stream)
+        yield cast("IO[bytes]", archive)
+        while archive.read(CHUNK):
+            pass
+
+
+@contextmanager
+def _broken_is_bad() -> Iterator[None]:
     try:
-        with decrypted(source, identities) as stream:
-            archive = gzip.GzipFile(fileobj=stream)
-            yield cast("IO[bytes]", archive)
-            while archive.read(CHUNK):
-                pass
+        yield
     except (Damaged, Unreadable, *BROKEN) as error:
         raise _bad("the backup", told(error)) from error
 

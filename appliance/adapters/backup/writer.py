@@ -21,6 +21,7 @@ from appliance.adapters.backup.reader import require_content
 from appliance.adapters.local.state_files import PRIVATE_FILE
 from appliance.errors import ApplianceError, Refused
 from appliance.model.backup.names import (
+    IMAGE_RECORD,
     MANIFEST,
     SIDECAR_SUFFIX,
     SNAPSHOT,
@@ -70,6 +71,7 @@ class BackupWriter:
         self._moment = int(moment)
         self._count = self._lacking = 0
         self._abandoned: list[int] = []
+        self._names: set[str] = set()
 
     def put(self, name: str, content: bytes, node: str = "") -> Part:
         """Add a part that is in memory."""
@@ -87,7 +89,7 @@ class BackupWriter:
             Refused: no part may have its name, or there is one.
             BrokenOff: what came is not what the source said; the part is not in the backup.
         """
-        if not is_part_name(part.name) or any(one.name == part.name for one in self.parts):
+        if not is_part_name(part.name) or part.name in self._names:
             raise Refused(f"a backup has no place for {part.name[:100]!r}")
         content = _Content(part.size, pieces)
         member = tarfile.TarInfo(part.name)
@@ -102,6 +104,7 @@ class BackupWriter:
             self._abandoned.append(self._count - 1)
             raise BrokenOff(f"{part.name}: {fault}") from content.cause
         self.parts.append(part)
+        self._names.add(part.name)
         return part
 
     def lacks(self, where: str, what: str, why: str) -> None:
@@ -121,8 +124,8 @@ class BackupWriter:
         if self._lacking > MOST_NAMED:
             more = f"and {self._lacking - MOST_NAMED} more"
             self.missing.append(Missing("all of it", more, "too many to be named"))
-        # What is known of a volume is none of its data: what broke off does not count as saved.
-        held = (part.kind for part in self.parts if not is_record(part.name))
+        # What is known of data is none of it: what broke off does not count as saved.
+        held = (part.kind for part in self.parts if not _is_known_of_data(part.name))
         kinds = tuple(dict.fromkeys(held))
         about = replace(manifest.about, kinds=kinds, missing=tuple(self.missing))
         self.manifest = replace(
@@ -178,6 +181,10 @@ def new_backup(
     writer.sidecar = Sidecar(writer.manifest.about, counted.size, counted.sha256)
     with place.new(name + SIDECAR_SUFFIX) as sink:
         sink.write(sidecar_text(writer.sidecar).encode())
+
+
+def _is_known_of_data(name: str) -> bool:
+    return is_record(name) or name == IMAGE_RECORD
 
 
 class Counted:

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.errors import ConfigError, NotHealthy
-from appliance.model.backup.names import ANOTHER_BACKUP, COUNTS, SNAPSHOT, SUFFIX
+from appliance.model.backup.names import ANOTHER_BACKUP, COUNTS, IMAGE_RECORD, SNAPSHOT, SUFFIX
+from appliance.model.backup.restoring.images import (
+    MOST_RECORD_BYTES as MOST_IMAGE_RECORD_BYTES,
+)
+from appliance.model.backup.restoring.images import (
+    is_what_its_name_says,
+    parted,
+    read_images,
+    sentence,
+)
 from appliance.model.backup.volumes.record import MOST_RECORD_BYTES, is_record, read_record
 from appliance.model.documents.strict_json import Unreadable, read_json
 
@@ -210,8 +219,12 @@ class _Trial:
             NotHealthy: what was restored is not what was saved.
             NodeUnreachable: it was not restored.
         """
+        if not is_what_its_name_says(part):
+            raise NotHealthy(f"{part.name} has another sha256 than its name", hint=ANOTHER_BACKUP)
         if part.name == SNAPSHOT:
             self._etcd(part, content)
+        elif part.name == IMAGE_RECORD:
+            self._images(content)
         elif part.name == COUNTS:
             self._rows = _rows_of(content)
         elif part.name in self._rows:
@@ -247,6 +260,16 @@ class _Trial:
         rows = self._rows[part.name]
         tables, count = self._sources.try_dump(node, content, part, rows)
         self._told.append(f"{part.name}: restored: {tables} tables, {count} rows")
+
+    def _images(self, content: IO[bytes]) -> None:
+        """What images need; the digest of each blob is compared when it comes."""
+        try:
+            saved = read_images(content.read(MOST_IMAGE_RECORD_BYTES + 1))
+        except Unreadable as error:
+            raise NotHealthy(f"{IMAGE_RECORD} cannot be read: {error}") from error
+        whole, broken = parted(saved, self._manifest)
+        self._told.append(f"images: compared: {sentence(whole, self._manifest)}")
+        self._told += [f"images: not whole in the backup: {one.name}" for one in broken]
 
     def _volume(self, part: Part, content: IO[bytes]) -> None:
         try:

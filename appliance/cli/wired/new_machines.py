@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Plan
     from appliance.workflows.cluster.restore import RestoreResult
+    from appliance.workflows.cluster.restoring.images import ImagesResult
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
 
@@ -64,6 +65,17 @@ class NewMachineStages:
         from appliance.model.plan.planner import Scope
 
         self.connect().install(Scope(until=until), self.display, lambda _plan: True)
+
+    def images(self) -> ImagesResult:
+        """Bring the backup's images back; the question was answered before."""
+        from appliance.cli.wired.images import image_restore_ports
+        from appliance.workflows.cluster.restoring.images import ImagesRequest, restore_images
+
+        connected, run = self.connect(), self.new_run()
+        request = ImagesRequest(connected.site, run, made_of_it=True, rehearses=self.rehearses)
+        session = connected.session(self.display, run)
+        ports = image_restore_ports(connected, self.backup)
+        return restore_images(request, session, ports, lambda _plan: True)
 
     def restore(self, claim: str, *, only_resumed: bool) -> RestoreResult | None:
         """Restore etcd over what was made; the question was answered before."""

@@ -11,6 +11,9 @@ from pydantic import Field
 from appliance.model.backup.names import (
     CONTROL_PLANE,
     ETCD,
+    IMAGE_BLOBS,
+    IMAGE_RECORD,
+    IMAGES,
     RUNAI,
     SNAPSHOT,
     VOLUMES,
@@ -32,9 +35,9 @@ from appliance.model.documents.typed_json import Line, typed
 
 MOST_LINE_BYTES: Final = 16 << 20
 # What breaks off is filled up to the size that was said: 1 TB of zeros takes an hour.
-MOST_BYTES: Final = {ETCD: 1 << 35, RUNAI: 1 << 38, VOLUMES: 1 << 43}
+MOST_BYTES: Final = {ETCD: 1 << 35, RUNAI: 1 << 38, VOLUMES: 1 << 43, IMAGES: 1 << 42}
 MOST_OTHER_BYTES: Final = 1 << 30
-_MOST_PARTS: Final = 10_000
+_MOST_PARTS: Final = 40_000
 
 
 @dataclass(frozen=True)
@@ -91,12 +94,7 @@ def read_answer(line: bytes, node: str, kinds: Collection[str]) -> NodeAnswer:
     """
     found = typed(read_json(line, most_bytes=MOST_LINE_BYTES), _Line)
     for part in found.parts:
-        if not is_part_name(part.name) or kind_of(part.name) not in kinds:
-            raise Unreadable(f"{part.name[:100]!r} was not asked for")
-        if kind_of(part.name) == CONTROL_PLANE and not part.name.startswith(
-            f"{CONTROL_PLANE}/{node}/"
-        ):
-            raise Unreadable(f"{part.name[:100]!r} is of another node")
+        _require_own(part, node, kinds)
     for kind in kinds:
         size = sum(part.size for part in found.parts if kind_of(part.name) == kind)
         if size > MOST_BYTES.get(kind, MOST_OTHER_BYTES):
@@ -113,3 +111,13 @@ def read_answer(line: bytes, node: str, kinds: Collection[str]) -> NodeAnswer:
         dict(found.versions),
         found.kubernetes,
     )
+
+
+def _require_own(part: _Sent, node: str, kinds: Collection[str]) -> None:
+    if not is_part_name(part.name) or kind_of(part.name) not in kinds:
+        raise Unreadable(f"{part.name[:100]!r} was not asked for")
+    if kind_of(part.name) == CONTROL_PLANE and not part.name.startswith(f"{CONTROL_PLANE}/{node}/"):
+        raise Unreadable(f"{part.name[:100]!r} is of another node")
+    is_blob = kind_of(part.name) == IMAGES and part.name != IMAGE_RECORD
+    if is_blob and part.name != IMAGE_BLOBS + part.sha256:
+        raise Unreadable(f"{part.name[:100]!r} has another sha256 than its name")

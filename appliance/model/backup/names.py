@@ -33,7 +33,11 @@ TLS: Final = "tls"
 REGISTRY: Final = "registry"
 VOLUMES: Final = "volumes"
 OBJECTS: Final = "objects"
-KINDS: Final = (ETCD, CONTROL_PLANE, SITE, STATE, RUNAI, TLS, REGISTRY, VOLUMES, OBJECTS)
+IMAGES: Final = "images"
+KINDS: Final = (
+    *(ETCD, CONTROL_PLANE, SITE, STATE, RUNAI, TLS, REGISTRY, VOLUMES, OBJECTS),
+    IMAGES,
+)
 
 SNAPSHOT: Final = "etcd/snapshot.db"
 COUNTS: Final = "runai/counts.json"
@@ -42,6 +46,9 @@ GLOBALS: Final = "runai/globals.sql"
 RUNAI_CONFIG: Final = "runai/runaiconfig.yml"
 INVENTORY: Final = "registry/inventory.json"
 DIGEST: Final = "objects/digest.json"
+IMAGE_RECORD: Final = "images/images.json"
+# Before the sha256 of a manifest or a layer.
+IMAGE_BLOBS: Final = "images/blobs/sha256/"
 
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}-[0-9]{8}T[0-9]{6}Z")

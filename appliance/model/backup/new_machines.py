@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from appliance.model.backup.names import ANOTHER_BACKUP, CONTROL_PLANE, RUNAI
+from appliance.model.backup.names import (
+    ANOTHER_BACKUP,
+    CONTROL_PLANE,
+    IMAGE_RECORD,
+    IMAGES,
+    RUNAI,
+)
 from appliance.model.backup.record import Sha256
 from appliance.model.backup.restore import UNKNOWN
 from appliance.model.backup.restore_identity import of_the_file
@@ -92,6 +98,7 @@ class NewMachinesPlan:
         left: what is not brought back by it, and the next command.
         known: the journal of the site has the file.
         rehearses: the site that this one, a lab, is like; empty: it is restored itself.
+        images: that the backup has, in words; empty: none, or there is no registry for them.
         refusals: what must be fixed first.
     """
 
@@ -105,6 +112,7 @@ class NewMachinesPlan:
     left: tuple[str, ...] = ()
     known: bool = True
     rehearses: str = ""
+    images: str = ""
     refusals: tuple[Refusal, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
@@ -119,6 +127,7 @@ class NewMachinesPlan:
             f"claims the new machines {names} for this backup: {self.key}",
             f"puts the CAs and the key of service accounts of the backup on {self.leader}",
             f"makes the cluster with them: {', '.join(self.steps) or 'nothing is left to do'}",
+            *([f"before that, the registry gets {self.images}"] if self.images else []),
             "restores etcd of the backup over it"
             + ("; what came into this cluster since is replaced" if self.stage == "made" else ""),
             f"recovery point: {self.recovery}",
@@ -204,6 +213,7 @@ def plan_new_machines(  # noqa: PLR0913 - what a plan is made of
         recovery=recovery,
         left=_left(manifest),
         rehearses=rehearses,
+        images=_images(manifest) if stage in ("bare", "claimed") else "",
         refusals=tuple(refusals),
     )
 
@@ -325,6 +335,15 @@ def _of_the_machines(
 
 def _differ(has: Mapping[str, str], sums: Mapping[str, str]) -> list[str]:
     return [name for name, digest in has.items() if sums.get(name, digest) != digest]
+
+
+def _images(manifest: Manifest) -> str:
+    """The images of the backup, in words."""
+    blobs = [part for part in manifest.of_kind(IMAGES) if part.name != IMAGE_RECORD]
+    if not blobs:
+        return ""
+    size = sum(part.size for part in blobs) / 1e6
+    return f"those images of the backup that it lacks: {len(blobs)} blobs, {size:.1f} MB at most"
 
 
 def _left(manifest: Manifest) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from appliance.model.backup.holdings import Held
-from appliance.model.backup.names import VOLUMES, kind_of
+from appliance.model.backup.names import IMAGES, VOLUMES, kind_of
 
 DAY_SECONDS: Final = 86_400.0
 
@@ -31,8 +31,8 @@ def superseded(
     """The whole backups of a site that are neither young nor among the newest, oldest first.
 
     One that is damaged or interrupted is not counted, and does not go. The newest one of each kind
-    of parts stays, and so does the newest one of those that lack least; of those with volumes, that
-    of the volumes, too.
+    of parts stays, and so does the newest one of those that lack least; of those with volumes or
+    images, that of the volumes or images, too.
 
     Args:
         held: what a place holds.
@@ -63,15 +63,19 @@ def _last_of_their_kind(ours: Sequence[Held]) -> set[str]:
             last.update(dict.fromkeys(one.sidecar.about.kinds, one.id))
             if len(one.sidecar.about.missing) == least:
                 last["whole"] = one.id
-    saved = [one for one in ours if one.sidecar and VOLUMES in one.sidecar.about.kinds]
-    fewest = min((_lost_volumes(one) for one in saved), default=0)
-    most = [one.id for one in saved if _lost_volumes(one) == fewest]
-    return {*last.values(), *most[-1:]}
+    return {*last.values(), *_most_of(VOLUMES, ours), *_most_of(IMAGES, ours)}
 
 
-def _lost_volumes(one: Held) -> int:
+def _most_of(kind: str, ours: Sequence[Held]) -> list[str]:
+    """The id of the newest one of those that lost least of a kind."""
+    saved = [one for one in ours if one.sidecar and kind in one.sidecar.about.kinds]
+    fewest = min((_lost(kind, one) for one in saved), default=0)
+    return [one.id for one in saved if _lost(kind, one) == fewest][-1:]
+
+
+def _lost(kind: str, one: Held) -> int:
     missing = one.sidecar.about.missing if one.sidecar else ()
-    return sum(kind_of(lost.what) == VOLUMES for lost in missing)
+    return sum(kind_of(lost.what) == kind for lost in missing)
 
 
 def _sha256(one: Held) -> str:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Final
 from appliance.errors import ApplianceError, NotHealthy, StepNotVerified
 from appliance.model.backup.freshness import NEWEST, newest_of
 from appliance.model.backup.kept import noted_places
-from appliance.model.backup.names import VOLUMES, backup_id, is_backup_id
+from appliance.model.backup.names import IMAGES, VOLUMES, backup_id, is_backup_id
 from appliance.model.backup.record import About, Manifest, Sidecar, sidecar_text
 from appliance.model.backup.retention import Keep, strangers, superseded
+from appliance.model.backup.volumes.choice import space_needed
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.workflows.cluster.backups.gathering import Asked, asked_of, gather
+from appliance.workflows.cluster.backups.images import ImageSources, plan_images
 from appliance.workflows.cluster.backups.volumes import (
     VolumesAsked,
     VolumeSources,
@@ -99,6 +101,7 @@ def create_backup(
     session: Session,
     confirm: Callable[[Sequence[str]], bool],
     sources: VolumeSources | None = None,
+    images: ImageSources | None = None,
 ) -> BackupResult:
     """Make a backup, check it, and let superseded ones go.
 
@@ -107,16 +110,19 @@ def create_backup(
         session: its ports.
         confirm: asks whether what would be saved is what is wanted.
         sources: of volumes, where some were asked for.
+        images: the registry, where its images were asked for.
 
     Raises:
-        PreflightFailed: a volume that was asked for cannot be saved; nothing was changed.
+        PreflightFailed: volumes or images that were asked for cannot be saved; nothing was changed.
         Refused: the operator did not confirm, or another command holds the site.
         ClusterError: there is no snapshot of etcd; there is no backup.
         CommandFailed: the place did not take it; older ones are untouched.
         StepNotVerified: what was written is not what the place holds.
     """
     volumes = plan_volumes(request.site, request.volumes, sources)
-    planned = _planned(request, session, volumes)
+    free, taken = request.volumes.free_bytes, space_needed(volumes.found)
+    more = (*volumes.lines(), *plan_images(request.site, images, free, taken))
+    planned = _planned(request, session, more)
     if request.dry_run:
         return BackupResult(planned)
     require_confirmed(confirm(planned))
@@ -126,7 +132,7 @@ def create_backup(
         names = [node.name for node in request.site.control_plane]
         with recorder.run_step(STEP, names, (f"to {session.backup_store.told}",)):
             _tidy(session)
-            sidecar = _write(request, session, _more(volumes, sources))
+            sidecar = _write(request, session, _more(request.site, (volumes, sources), images))
         with recorder.run_step(KEPT, names, (_told(sidecar, session),)):
             _keep_word(session, sidecar)
             _retire(request, session, sidecar, course)
@@ -134,21 +140,26 @@ def create_backup(
     return BackupResult(planned, sidecar, tuple(course.removed), tuple(course.stayed), took)
 
 
-def _more(volumes: VolumesPlan, sources: VolumeSources | None) -> tuple[Asked, ...]:
-    """Who is asked for volumes."""
-    if volumes.node is None or sources is None:
-        return ()
-    choice = volumes.choice
-    return (Asked(volumes.node, (VOLUMES,), lambda name: sources.of_volumes(choice, name)),)
+def _more(
+    site: Site, of_volumes: tuple[VolumesPlan, VolumeSources | None], images: ImageSources | None
+) -> tuple[Asked, ...]:
+    """Who is asked for volumes, and for images: the most comes last."""
+    (volumes, sources), found = of_volumes, []
+    if volumes.node is not None and sources is not None:
+        choice, begin = volumes.choice, sources.of_volumes
+        found.append(Asked(volumes.node, (VOLUMES,), lambda name: begin(choice, name)))
+    if images is not None:
+        found.append(Asked(site.services_node, (IMAGES,), images.of_images))
+    return tuple(found)
 
 
-def _planned(request: BackupRequest, session: Session, volumes: VolumesPlan) -> tuple[str, ...]:
+def _planned(request: BackupRequest, session: Session, more: Sequence[str]) -> tuple[str, ...]:
     site, keep = request.site, request.keep
     first, *_ = site.control_plane
     lines = [
         f"{first.name}: a snapshot of etcd, restored once there",
         *(f"{one.node.name}: {one.told}" for one in asked_of(site)),
-        *volumes.lines(),
+        *more,
         f"this machine: {site.directory}, journal, passports",
         f"to {session.backup_store.told}; public keys that open it: {len(request.recipients)}",
     ]

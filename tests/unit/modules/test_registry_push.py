@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
-from tests.unit.modules.loading import load
+from tests.unit.modules.loading import load_utils
 
-registry_push = load("registry_push", role="container_registry")
+registry_push = load_utils("appliance_registry_push")
 
 
 def digest_of(content: bytes) -> str:

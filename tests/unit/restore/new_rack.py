@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
-from appliance.errors import PreflightFailed
+from appliance.errors import ApplianceError, PreflightFailed
 from appliance.model.backup.new_machines import AUTHORITIES, Machine, claim_of
 from appliance.model.backup.not_carried import VolumeData
 from appliance.model.backup.record import EtcdMember, Manifest, Part
 from appliance.model.backup.restore import RestoreOptions, RestorePlan
+from appliance.model.backup.restoring.images import ImagesPlan
 from appliance.model.site.settings import Node
 from appliance.model.state.journal import Record, Run
 from appliance.model.state.plan import Choice, Plan, Refusal
 from appliance.workflows.cluster.restore import RestoreRequest, RestoreResult
+from appliance.workflows.cluster.restoring.images import ImagesResult
 from appliance.workflows.cluster.restoring.new_machines import (
     NewMachinesResult,
     NewMachinesSources,
@@ -109,6 +111,7 @@ class NewRack:
     runs: int = 0
     kept: bool = False
     made_with: dict[str, str] = field(default_factory=dict)
+    images_fault: ApplianceError | None = None
 
     def __post_init__(self) -> None:
         self.rack = FakeRack(samples.desired(samples.site(self.masters, 1)))
@@ -173,6 +176,14 @@ class NewRack:
             self.happens("install until workers")
             self.made_with = dict(self.authorities)
         self.rack.cluster = samples.cluster(self.rack.desired)
+
+    def images(self) -> ImagesResult:
+        assert not self.made_with, "pods ask for images once the cluster is made"
+        self.happens("images")
+        if self.images_fault is not None:
+            raise self.images_fault
+        plan = ImagesPlan("cp1", BACKUP, "then", others=("team/train:1",))
+        return ImagesResult(plan, ("pause:3.6", "own:1"), done=True)
 
     def restore(self, claim: str, *, only_resumed: bool) -> RestoreResult | None:
         assert claim == KEY

@@ -1,4 +1,4 @@
-"""Data of volumes: saved and restored by the node with the export, and read again here.
+"""Data beside the cluster's own, saved and restored by the node that serves it: volumes and images.
 
-What must not be here: which volumes may be saved or restored.
+What must not be here: which of them may be saved or restored.
 """

@@ -25,6 +25,7 @@ from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table, show_warnings
 from appliance.cli.screen.terminal import print_line
 from appliance.cli.wired.backups import backup_session, settings_of, store_of, verify
+from appliance.model.backup.names import IMAGES
 
 if TYPE_CHECKING:
     from appliance.adapters.backup.on_nodes import OnNode
@@ -72,6 +73,11 @@ to_option = click.option(
     is_flag=True,
     help="Save the data of every claim on the NFS export that a node of the site serves.",
 )
+@click.option(
+    "--images",
+    is_flag=True,
+    help="Save the images of the registry that the site's services node runs, each blob once.",
+)
 @changed_site_option
 @dry_run_option
 @yes_option
@@ -85,6 +91,7 @@ def create(
     output: str,
     *,
     all_volumes: bool,
+    images: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -96,6 +103,7 @@ def create(
     - encrypted on this machine to the public keys of backup: recipients; no node can open it
     - what does not answer is named; without a snapshot of etcd there is no backup
     - data of volumes only where asked, as a crash would leave it: pods go on writing
+    - images only where asked; refused where they do not fit into a folder of this machine
     - older ones go by backup: keep, once the new one was read again and is whole
 
     Nothing on the nodes changes. An interrupted run leaves no backup; run it again.
@@ -103,6 +111,7 @@ def create(
     Example: appliance cluster backup create --to /mnt/backups
     """
     from appliance import __version__
+    from appliance.cli.wired.images import image_sources
     from appliance.cli.wired.volumes import volume_sources, volumes_asked
     from appliance.model.backup.retention import Keep
     from appliance.workflows.cluster.backup import COMMAND, BackupRequest, create_backup
@@ -115,13 +124,14 @@ def create(
     who = (connected.site, run, wanted.recipients, keep, __version__)
     request = BackupRequest(*who, dry_run=dry_run, volumes=asked)
     volumes = volume_sources(connected) if volume or all_volumes else None
+    registry = image_sources(connected) if images else None
 
     def confirm(lines: Sequence[str]) -> bool:
         return confirmed(yes, about_site(connected.site), lambda: tell(lines))
 
     with progress(plain=output == "json") as display:
         session = backup_session(connected, store, display, run)
-        done = create_backup(request, session, confirm, volumes)
+        done = create_backup(request, session, confirm, volumes, registry)
     show_warnings([f"not removed: {one}" for one in done.stayed])
     if output == "json":
         made = None if done.sidecar is None else _plain(done.sidecar)
@@ -159,7 +169,8 @@ def verify_command(
     \b
     - without a key: size and sha256 against the file beside it and the journal of the site
     - with --identity: every part against the manifest; the snapshot of etcd is restored in a
-      scratch instance on the first control-plane node, and revision, keys and digest are compared
+      scratch instance on the first control-plane node, and revision, keys and digest are compared;
+      each image's blobs have the digests of their names
 
     The scratch instance goes again; the cluster's etcd is not touched. Exit code 5: not whole.
 
@@ -271,6 +282,8 @@ def _show_missing(missing: Sequence[Missing]) -> None:
 def _state(one: Held) -> str:
     missing = len(one.sidecar.about.missing) if one.sidecar else 0
     told = f", without {missing} parts" if missing and one.state == "whole" else ""
+    if one.sidecar and IMAGES in one.sidecar.about.kinds and one.state == "whole":
+        told = f", with images{told}"
     return f"{one.state}{told}" + (f": {one.why}" if one.why else "")
 
 

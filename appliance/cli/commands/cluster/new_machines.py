@@ -308,8 +308,7 @@ def tell_done(done: NewMachinesResult, options: NewMachinesOptions, lab: str) ->
         for kind, (was, has) in compared.differ.items():
             print_line(f"changed since: {kind}: {was} in the backup, {has} now")
         print_line(f"not carried: {', '.join(compared.not_carried)}")
-    for volume in done.volumes:
-        print_line(f"its data is not there: {volume.claim or 'a volume'}: {volume.place}")
+    _tell_beside(done)
     site = shlex.quote(str(options.site))
     if plan.rehearses:
         say(f"next: look at it: appliance status --site {site}")
@@ -318,6 +317,14 @@ def tell_done(done: NewMachinesResult, options: NewMachinesOptions, lab: str) ->
     say(f"next: appliance install --site {site}")
     for line in plan.left:
         say(f"then: {line}")
+
+
+def _tell_beside(done: NewMachinesResult) -> None:
+    """What became of what is beside the cluster."""
+    if done.images:
+        print_line(done.images)
+    for volume in done.volumes:
+        print_line(f"its data is not there: {volume.claim or 'a volume'}: {volume.place}")
 
 
 def as_json(done: NewMachinesResult) -> dict[str, Any]:
@@ -343,6 +350,7 @@ def as_json(done: NewMachinesResult) -> dict[str, Any]:
         "same_kinds": list(compared.same) if compared else None,
         "changed_kinds": {kind: {"was": was, "now": now} for kind, (was, now) in told.items()},
         "not_carried": list(compared.not_carried) if compared else [],
+        "images": done.images or None,
         "volumes": [{"claim": one.claim, "place": one.place} for one in done.volumes],
         "took_seconds": round(done.took_seconds, 1),
         "done": done.done,

@@ -55,8 +55,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--only",
-    type=Words(["database", "volumes"]),
-    help="Of a living cluster, from FILE alone: Run:ai's databases, or the data of volumes.",
+    type=Words(["database", "images", "volumes"]),
+    help="Of a living cluster, from FILE alone: Run:ai's databases, images that the registry "
+    "lacks, or the data of volumes.",
 )
 @click.option(
     "--volume",
@@ -142,6 +143,13 @@ def restore(
     - each becomes a new folder beside the present one, is compared, and takes its name
     - the present folders are kept in the export, under names that say when
 
+    With --only images, of a cluster that lives, the images of a backup with images:
+
+    \b
+    - refused where the journal of the site does not know FILE, or the services node has no room
+    - only what the site's registry lacks or has damaged is pushed, and compared
+    - a name that is another image by now is left as it is, and named
+
     In a bare lab like the site (appliance lab up --like SITE --bare), --new-machines rehearses it:
     see appliance docs rehearse-a-restore.
 
@@ -220,10 +228,13 @@ def _restore_only(
     how: _How,
 ) -> None:
     """Restore one thing of a living cluster; given: the file, its key, and the site."""
-    from appliance.cli.commands.cluster.restore_database import DatabaseOptions, restore_database
-    from appliance.cli.commands.cluster.restore_volumes import VolumeOptions, restore_only_volumes
+    from appliance.cli.commands.cluster.restoring.database import DatabaseOptions, restore_database
+    from appliance.cli.commands.cluster.restoring.images import ImageOptions, restore_only_images
+    from appliance.cli.commands.cluster.restoring.volumes import VolumeOptions, restore_only_volumes
 
-    if only == "volumes":
+    if only == "images":
+        restore_only_images(app, ImageOptions(*given, **how))
+    elif only == "volumes":
         restore_only_volumes(app, VolumeOptions(*given, names, **how))
     else:
         restore_database(app, DatabaseOptions(*given, **how))

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 _MANY: Final = 16
+_GB: Final = 1e9
+# Of so much from one node, each tenth is told.
+TOLD_BYTES: Final = 1 << 30
 # Where something is missing that any control-plane node may have.
 CLUSTER: Final = "cluster"
 _PASSPORTS: Final = f"{STATE}/passports/"
@@ -227,14 +230,55 @@ def _put_node(
     for missing in answer.missing:
         writer.lacks(missing.where, missing.what, missing.why)
     broken = ""
+    taken = _Taken(one, sum(part.size for part in answer.parts), session)
     for part in answer.parts:
+        why = broken
         try:
             if not broken:
-                writer.stream(part, stream.content(part.size))
+                writer.stream(part, taken.of(part.size, stream))
                 continue
         except ApplianceError as error:
-            broken = error.message
-        writer.lacks(one.node.name, part.name, broken)
+            why = error.message
+            # What came whole, and is another content, leaves the next part in its place.
+            broken = "" if taken.is_whole else why
+        writer.lacks(one.node.name, part.name, why)
     told = f"{len(answer.parts)} parts" + (f", and then: {broken}" if broken else "")
     session.observer.note(f"{one.node.name}: {one.told}: {told}")
     return answer
+
+
+class _Taken:
+    """What came of a node's parts, told now and then where there is much of it.
+
+    Args:
+        one: who sends, and what.
+        total: bytes of all of its parts.
+        session: its observer.
+    """
+
+    def __init__(self, one: Asked, total: int, session: Session) -> None:
+        self._one, self._total, self._session = one, total, session
+        self._came = self._told = self._left = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all bytes of the last part came."""
+        return self._left == 0
+
+    def of(self, size: int, stream: Stream) -> Iterator[bytes]:
+        """The content of the next part."""
+        self._left = size
+        for piece in stream.content(size):
+            self._left -= len(piece)
+            self._came += len(piece)
+            self._tell()
+            yield piece
+
+    def _tell(self) -> None:
+        tenth = 10 * self._came // self._total if self._total >= TOLD_BYTES else 0
+        if tenth > self._told:
+            self._told = tenth
+            self._session.observer.note(
+                f"{self._one.node.name}: {self._one.told}: {self._came / _GB:.1f} of "
+                f"{self._total / _GB:.1f} GB"
+            )

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
-from appliance.errors import NotHealthy, StepNotVerified
-from appliance.model.backup.names import DIGEST, id_moment
+from appliance.errors import ClusterError, NodeUnreachable, NotHealthy, Refused, StepNotVerified
+from appliance.model.backup.names import DIGEST, IMAGE_RECORD, id_moment
 from appliance.model.backup.new_machines import (
     CLAIM,
     KNOWN,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Run
     from appliance.model.state.plan import Plan
     from appliance.workflows.cluster.restore import RestoreRequest, RestoreResult
+    from appliance.workflows.cluster.restoring.images import ImagesResult
     from appliance.workflows.cluster.restoring.ports import NewMachines, OpenedBackup
     from appliance.workflows.session.session import Session
 
@@ -62,6 +63,7 @@ RENEWED, REHEARSED = f"{COMMAND}: lab's own objects", f"{COMMAND}: rehearsed"
 FORGOTTEN, TOLD = f"{COMMAND}: pod ranges", f"{COMMAND}: identities"
 # Before the cluster is made, machines have to be as far as kubeadm finds them in an install.
 BEFORE, UNTIL = "registry", "workers"
+_ONLY_IMAGES: Final = "appliance cluster restore FILE --identity KEY --only images"
 _OWN: Final = (
     SERIAL_ANNOTATION,
     UUID_ANNOTATION,
@@ -85,6 +87,13 @@ class Stages(Protocol):
 
         Raises:
             what :func:`appliance.workflows.install.install` raises.
+        """
+
+    def images(self) -> ImagesResult:
+        """Bring the backup's images back into the registry, only those that it lacks.
+
+        Raises:
+            what :func:`appliance.workflows.cluster.restoring.images.restore_images` raises.
         """
 
     def restore(self, claim: str, *, only_resumed: bool) -> RestoreResult | None:
@@ -147,6 +156,8 @@ class NewMachinesResult:
         restored: how the restore of etcd ended; None: an earlier run did it.
         compared: the objects of the backup and of the cluster; None: not to be had.
         volumes: whose data is not there.
+        images: what became of the backup's images, in a sentence; empty: it has none, or an
+            earlier run brought them back.
         took_seconds: of this run.
     """
 
@@ -154,6 +165,7 @@ class NewMachinesResult:
     restored: RestoreResult | None = None
     compared: Comparison | None = None
     volumes: Sequence[VolumeData] = field(default_factory=tuple)
+    images: str = ""
     took_seconds: float = 0.0
     done: bool = False
 
@@ -210,13 +222,15 @@ class _Run:
         self._why = (f"the backup {ports.backup.manifest.about.id}: {plan.recovery}",)
 
     def carry_out(self) -> NewMachinesResult:
-        plan, stages = self._plan, self._ports.stages
+        plan, stages, images = self._plan, self._ports.stages, ""
         clock = stages.begin()[1].clock
         began = clock.monotonic()
         if plan.stage in ("bare", "claimed"):
             self._claim()
             with begun():
-                self._make()
+                images = self._make()
+        elif self._has_images():
+            images = f"images: an earlier run was at them; see {_ONLY_IMAGES} --dry-run"
         with begun():
             over = self._claim_is_over()
             restored = stages.restore(plan.key, only_resumed=over)
@@ -228,7 +242,10 @@ class _Run:
             self._tell_identities()
             if plan.rehearses:
                 self._tell_rehearsed(compared, took)
-        return NewMachinesResult(plan, restored, compared, volumes, took_seconds=took, done=True)
+        return NewMachinesResult(plan, restored, compared, volumes, images, took, done=True)
+
+    def _has_images(self) -> bool:
+        return self._ports.backup.manifest.part(IMAGE_RECORD) is not None
 
     def _renew_own(self) -> None:
         run, session = self._ports.stages.begin()
@@ -262,11 +279,12 @@ class _Run:
             with recorder.run_step(CLAIMED, self._plan.members, why):
                 self._ports.machines.act(self._members, self._plan.key, CLAIM)
 
-    def _make(self) -> None:
-        """Make a cluster with the authorities of the backup."""
+    def _make(self) -> str:
+        """Make a cluster with the authorities of the backup; what became of its images."""
         stages, plan, machines = self._ports.stages, self._plan, self._ports.machines
         leader = self._request.site.node(plan.leader)
         stages.install(BEFORE)
+        images = self._images()
         run, session = stages.begin()
         with session.lock:
             recorder = Recorder(run, session)
@@ -282,6 +300,19 @@ class _Run:
                 if plan.rehearses:
                     stages.keep_own()
                 machines.act(self._members, plan.key, MADE)
+        return images
+
+    def _images(self) -> str:
+        """Bring images back before pods want them; a cluster without them is better than none."""
+        if not self._has_images():
+            return ""
+        try:
+            done = self._ports.stages.images()
+        except (ClusterError, NodeUnreachable, NotHealthy, Refused) as error:
+            return f"images were not brought back: {error.message}; then {_ONLY_IMAGES}"
+        others = f", {len(done.plan.others)} names are other images" if done.plan.others else ""
+        broken = f", {len(done.plan.broken)} are not whole" if done.plan.broken else ""
+        return f"images brought back: {len(done.pushed)} of the backup{others}{broken}"
 
     def _contents(self) -> dict[str, bytes]:
         wanted = {part: name for name, part in self._plan.authorities.items()}
