@@ -48,7 +48,7 @@ def held(node: str) -> Callable[[Bench], None]:
     [
         (ends("cp1", SOON), "apiserver.crt"),
         (ends("w2", SOON), "kubelet-client-current.pem"),
-        (full("w2"), "MB free"),
+        (full("w2"), "bytes free"),
         (held("w2"), "team/web"),
     ],
     ids=["a certificate of a master", "a certificate of a worker", "a full disk", "a budget"],
