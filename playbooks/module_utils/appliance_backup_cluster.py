@@ -7,6 +7,7 @@ how parts are sent.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import re
 import sys
@@ -44,9 +45,9 @@ def kubectl_here():
     return Kubectl(functools.partial(run, seconds=90), KUBECONFIG, PROGRAM)
 
 
-def rows_of(path):
-    """Return table -> number of its rows in a dump."""
-    found, table = {}, None
+def tables_of(path):
+    """Return table -> (number of its rows in a dump, digest of these rows in any order)."""
+    rows, sums, table = {}, {}, None
     with Path(path).open("rb") as stream:
         for line in stream:
             text = line.rstrip(b"\n")
@@ -54,12 +55,13 @@ def rows_of(path):
                 copied = COPY.match(text)
                 if copied:
                     table = copied.group(1).decode("utf-8", "replace")
-                    found[table] = 0
+                    rows[table] = sums[table] = 0
             elif text == END:
                 table = None
             else:
-                found[table] += 1
-    return found
+                rows[table] += 1
+                sums[table] += int.from_bytes(hashlib.sha256(text).digest(), "big")
+    return {table: (rows[table], "%064x" % (sums[table] % (1 << 256))) for table in rows}
 
 
 def of_runai(found, _want, data):
@@ -71,14 +73,19 @@ def of_runai(found, _want, data):
             return
         _values(found, kubectl)
         _versions(found)
-        _databases(found, data)
+        databases(found, data, NodeJob("backup-dump", run, python=sys.executable))
     except (JobError, KubectlError, UpgradeError) as error:
         found.lacks("runai", error)
 
 
-def _databases(found, data):
+def databases(found, data, job):
+    """Every database of the server, and what the dump of each has: rows and digests.
+
+    Raises:
+        JobError, UpgradeError: the databases cannot be listed.
+    """
     want = {"kubectl": PROGRAM, "kubeconfig": KUBECONFIG, "deadline_seconds": SECONDS}
-    job, counts, files = NodeJob("backup-dump", run, python=sys.executable), {}, []
+    counts, files = {}, []
     for name in dumps.listed(want, job, data):
         path = data / dumps.file_of(name, "database")
         own = None if name == dumps.DATABASE else name
@@ -89,7 +96,13 @@ def _databases(found, data):
             continue
         part = "runai/databases/" + dumps.file_of(name, "database")[len("database-") :]
         files.append((part, path))
-        counts[name] = {"part": part, "rows": rows_of(path)}
+        # Of the dump itself: it is what the server had at one moment.
+        tables = tables_of(path)
+        counts[name] = {
+            "part": part,
+            "rows": {table: rows for table, (rows, _) in tables.items()},
+            "digests": {table: digest for table, (_, digest) in tables.items()},
+        }
     told = dumps.take_globals(want, job, data / "globals.sql")
     if "error" in told:
         found.lacks("runai/globals.sql", told["error"])

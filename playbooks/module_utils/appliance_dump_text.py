@@ -8,6 +8,7 @@ dump is restored.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -54,6 +55,20 @@ def lines(path):
                 raise DumpError("line %d of the dump %s" % (number, error)) from error
     if scanner.state != PLAIN:
         raise DumpError("the dump ends within rows or quotes")
+
+
+def content_sum(path):
+    """Return a digest of a dump's lines in any order, without comments and what psql acts on.
+
+    Raises:
+        DumpError: it has what no dump of ours has.
+    """
+    total = 0
+    for began, line in lines(path):
+        text = line.strip(b"\n")
+        if text and not (began == PLAIN and text.startswith((b"--", b"\\"))):
+            total += int.from_bytes(hashlib.sha256(text).digest(), "big")
+    return "%064x" % (total % (1 << 256))
 
 
 class _Scanner:

@@ -147,7 +147,7 @@ class Course:
         new = self._databases.make(name)
         self._databases.fill(name, dump, rows)
         self._dump(new, again)
-        sums = [appliance_restore_database.content_sum(path) for path in (dump, again)]
+        sums = [appliance_dump_text.content_sum(path) for path in (dump, again)]
         if sums[0] != sums[1]:
             raise appliance_restore_database.RestoreError(
                 "%s: what was restored has other content than the dump" % name

@@ -13,7 +13,6 @@ import re
 import time
 
 from ansible.module_utils import appliance_backup_database as trials
-from ansible.module_utils import appliance_dump_text
 from ansible.module_utils import runai_dump as dumps
 
 KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,150}")
@@ -91,21 +90,6 @@ def require_names(names):
     for name in names:
         if not dumps.PLAIN.fullmatch(name) or OURS.fullmatch(name) or len(name) > MOST_NAMES:
             raise RestoreError("%r is no name of a database that is restored" % name[:100])
-
-
-def content_sum(path):
-    """Return a digest of a dump's lines in any order, without comments and what psql acts on.
-
-    Raises:
-        DumpError: it has what no dump of ours has.
-    """
-    total = 0
-    for began, line in appliance_dump_text.lines(path):
-        text = line.strip(b"\n")
-        is_plain = began == appliance_dump_text.PLAIN
-        if text and not (is_plain and text.startswith((b"--", b"\\"))):
-            total += int.from_bytes(hashlib.sha256(text).digest(), "big")
-    return "%064x" % (total % (1 << 256))
 
 
 class Databases:

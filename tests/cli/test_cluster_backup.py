@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -16,12 +17,14 @@ from appliance.adapters.backup.key_file import write_key
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
+from appliance.model.backup.answer import NodeAnswer
 from appliance.model.backup.record import EtcdContent
+from appliance.model.backup.restoring.database_view import SavedDatabase, SavedDump, TriedDump
 from appliance.model.site.recovery.backup_settings import Backup
 from tests import samples
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeArchive, FakeClock, FakeRack
-from tests.unit.backup.fake_sources import ETCD, SNAPSHOT, FakeSources
+from tests.unit.backup.fake_sources import ETCD, SNAPSHOT, FakeSources, FakeStream, part
 
 Capture = pytest.CaptureFixture[str]
 Typed = Callable[..., int]
@@ -200,3 +203,81 @@ def test_a_site_without_the_section_is_told_what_to_write(
     monkeypatch.setattr(Application, "site", lambda *_: samples.site(1, 1))
     assert typed("list") == 3
     assert "backup: recipients" in capsys.readouterr().err
+
+
+class WithDatabase(Sources):
+    """Nodes that give a dump, too, and say how it compared."""
+
+    digests: Any = None
+    tried = TriedDump(1, 2)
+    asked_to_try: SavedDump | None = None
+
+    @contextmanager
+    def of_node(self, node: Any, kinds: Sequence[str], folder: str) -> Iterator[FakeStream]:
+        if "tls" not in kinds:
+            with super().of_node(node, kinds, folder) as stream:
+                yield stream
+            return
+        backend: dict[str, Any] = {"part": "runai/databases/backend.sql", "rows": {"t": 2}}
+        backend |= {} if self.digests is None else {"digests": self.digests}
+        listed = json.dumps({"databases": {"backend": backend}}).encode()
+        parts = [part("runai/counts.json", listed), part("runai/databases/backend.sql", b"--")]
+        yield FakeStream(NodeAnswer(tuple(one for one, _ in parts)), [c for _, c in parts])
+
+    def try_dump(self, _node: Any, content: IO[bytes], _part: Any, saved: SavedDump) -> TriedDump:
+        assert content.read() == b"--"
+        self.asked_to_try = saved
+        return self.tried
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch, typed: Typed, tmp_path: Path) -> Callable[[Any], int]:
+    """Verify a backup with a database, by these sources."""
+
+    def tried(sources: WithDatabase) -> int:
+        monkeypatch.setattr("appliance.cli.wired.backups.sources_of", lambda _: sources)
+        assert typed("create", "--yes") == 0
+        return typed("verify", str(_made(tmp_path)), "--identity", str(tmp_path / "key.txt"))
+
+    return tried
+
+
+def test_a_database_is_compared_by_digests(tried: Callable[[Any], int], capsys: Capture) -> None:
+    sources = WithDatabase()
+    sources.digests, sources.tried = {"t": "5a" * 32}, TriedDump(64, 48210, digests=True)
+    assert tried(sources) == 0
+    told = "backend.sql: restored: 64 tables, 48210 rows, compared by counts and digests\n"
+    assert told in capsys.readouterr().out
+    assert sources.asked_to_try is not None
+    assert sources.asked_to_try.database.digests == {"t": "5a" * 32}
+
+
+def test_a_backup_without_digests_is_compared_by_counts_and_says_so(
+    tried: Callable[[Any], int], capsys: Capture
+) -> None:
+    sources = WithDatabase()
+    assert tried(sources) == 0
+    assert "compared by counts alone: an earlier tool wrote no digests" in capsys.readouterr().out
+    assert sources.asked_to_try == SavedDump(
+        "backend", SavedDatabase("runai/databases/backend.sql", {"t": 2})
+    )
+
+
+def test_a_database_of_other_content_is_not_whole(
+    tried: Callable[[Any], int], capsys: Capture
+) -> None:
+    sources = WithDatabase()
+    sources.tried = TriedDump(0, 0, fault="table t: its digest is another")
+    assert tried(sources) == 5
+    assert "backend.sql: table t: its digest is another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("digest", ["5A" * 32, 7], ids=["capitals", "a number"])
+def test_digests_that_are_none_are_not_believed(
+    tried: Callable[[Any], int], capsys: Capture, digest: Any
+) -> None:
+    sources = WithDatabase()
+    sources.digests = {"t": digest}
+    assert tried(sources) == 5
+    assert "the list of rows in the backup cannot be read" in capsys.readouterr().err
+    assert sources.asked_to_try is None

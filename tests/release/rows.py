@@ -231,8 +231,11 @@ ROWS = (
     ),
     Row(
         "databases",
-        "a real PostgreSQL: databases are restored beside the old ones and swapped, killed at will",
-        ("tests/integration/test_restore_database.py",),
+        "a real PostgreSQL: dumps are compared by digests, restored beside the old ones, swapped",
+        (
+            "tests/integration/test_restore_database.py",
+            "tests/integration/test_verify_database.py",
+        ),
         ("playbooks", "roles/runai_upgrade", "roles/runai_cluster", "tests/integration"),
     ),
     _lab(

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.local.content import STANDINS
-from tests.unit.modules.database_course import KEY, Course, prepare
+from tests.unit.modules.database_course import KEY, Course, DirectJob, prepare
 from tests.unit.modules.fake_backend import Backend
+
+from ansible.module_utils import appliance_backup_cluster  # isort: skip
+from ansible.module_utils import appliance_backup_database as trials  # isort: skip
 
 pytestmark = pytest.mark.slow
 
@@ -68,3 +71,17 @@ def test_a_document_of_before_is_back_and_one_of_after_is_gone(store: Path) -> N
     assert served(store) == before
     names = [name for name in json.loads((store / "catalog").read_text()) if "before" in name]
     assert len(names) == 1, "a restore lets go of what an earlier one kept"
+
+
+def test_a_dump_is_tried_and_compared_by_digests(store: Path) -> None:
+    path = store.parent / "tried.sql"
+    path.write_bytes(dump(store, "backend"))
+    tables = appliance_backup_cluster.tables_of(path)
+    rows = {table: number for table, (number, _) in tables.items()}
+    digests = {table: digest for table, (_, digest) in tables.items()}
+    server = trials.Server(store.parent, DirectJob())
+    found = trials.trial(server, path, rows, digests, "backend")
+    assert found == {"tables": 1, "rows": 2, "digests": True}
+    path.write_bytes(path.read_bytes().replace(b"{}", b"[]"))
+    with pytest.raises(trials.OtherContent, match="its digest is another"):
+        trials.trial(server, path, rows, digests, "backend")

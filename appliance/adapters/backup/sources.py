@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -19,11 +19,13 @@ from appliance.errors import NodeUnreachable
 from appliance.model.backup.answer import MOST_LINE_BYTES, NodeAnswer, read_answer
 from appliance.model.backup.names import ETCD, REMOVING_SUFFIX, RUNAI, SIDECAR_SUFFIX, SUFFIX
 from appliance.model.backup.record import EtcdContent, Part
+from appliance.model.backup.restoring.database_view import TriedDump
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import typed
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
+    from appliance.model.backup.restoring.database_view import SavedDump
     from appliance.model.site.settings import Node, Site
 
 # In the order in which they need one another.
@@ -50,9 +52,11 @@ MODULES: Final = (
 # A node says every few seconds that it is at work.
 SILENCE_SECONDS: Final = 60.0
 NODE_SECONDS: Final = 6 * 3600.0
-# Before the first word of an answer: to dump databases, or to restore one; the node's own limit is
-# an hour for each of two. Other parts are gathered in minutes.
+# Before the first word of an answer: to dump databases; the node's own limit is an hour for each of
+# two. Other parts are gathered in minutes.
 DATABASE_SECONDS: Final = 2 * 3600.0
+# To restore one and to dump it again, an hour each, and to read both.
+TRIAL_SECONDS: Final = 3 * 3600.0
 MOST_FILES: Final = 5000
 _CHUNK: Final = 1 << 18
 _MOST_TRIAL_BYTES: Final = 1 << 20
@@ -165,36 +169,32 @@ class NodeSources:
         """To save etcd, restore it once and read all of it."""
         return WORK_SECONDS + 2 * self._restore.seconds
 
-    def try_dump(
-        self, node: Node, content: IO[bytes], part: Part, rows: Mapping[str, int]
-    ) -> tuple[int, int]:
-        """Restore a dump once, in a scratch database of the backend's server.
+    def try_dump(self, node: Node, content: IO[bytes], part: Part, saved: SavedDump) -> TriedDump:
+        """Restore a dump once, in a scratch database of the backend's server, and compare it.
 
         Args:
             node: with kubectl and the cluster's admin.conf.
             content: the dump; its statements run as the server's superuser, so it has to be ours.
             part: its size and sha256; the node compares them before the first statement runs.
-            rows: table -> number of its rows.
-
-        Returns:
-            How many tables and rows it has.
+            saved: what the backup says of it.
 
         Raises:
             NodeUnreachable: it does not answer, or the dump was not restored as it was saved.
         """
-        counts = json.dumps(dict(rows)).encode()
-        want = {"size": part.size, "sha256": part.sha256, "rows_bytes": len(counts)}
+        told = {"rows": dict(saved.database.rows), "digests": saved.database.digests}
+        counts = json.dumps(told).encode()
+        want = {"size": part.size, "sha256": part.sha256, "counts_bytes": len(counts)}
+        want["database"] = saved.name
         own = ("appliance_backup_trial", "appliance_dump_text", "appliance_backup_database")
         modules = (*MODULES, *own)
         script, program = module_program(self._python, modules, [json.dumps(want)])
         given = chain([program, counts], iter(lambda: content.read(_CHUNK), b""))
-        how = self._limits(DATABASE_SECONDS)
+        how = self._limits(TRIAL_SECONDS)
         with self._nodes.stream_as_root(node, script, given, **how) as pieces:
             line, _ = first_line(node, pieces)
         try:
-            found = read_json(line, most_bytes=_MOST_TRIAL_BYTES)
-            return int(found["tables"]), int(found["rows"])
-        except (Unreadable, LookupError, TypeError, ValueError) as error:
+            return typed(read_json(line, most_bytes=_MOST_TRIAL_BYTES), TriedDump)
+        except Unreadable as error:
             raise NodeUnreachable(
                 f"{node.name}: it does not say what the dump holds: {error}", deceives=True
             ) from error

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError, NotHealthy
 from appliance.model.backup.names import ANOTHER_BACKUP, COUNTS, IMAGE_RECORD, SNAPSHOT, SUFFIX
+from appliance.model.backup.restoring.database_view import MOST_COUNTS_BYTES, SavedDump, read_saved
 from appliance.model.backup.restoring.images import (
     MOST_RECORD_BYTES as MOST_IMAGE_RECORD_BYTES,
 )
@@ -21,7 +22,7 @@ from appliance.model.backup.restoring.images import (
     sentence,
 )
 from appliance.model.backup.volumes.record import MOST_RECORD_BYTES, is_record, read_record
-from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.documents.strict_json import Unreadable
 
 if TYPE_CHECKING:
     from appliance.adapters.backup.opened import BackupFile
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from appliance.model.state.journal import Run
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
-
-_MOST_COUNTS_BYTES: Final = 16 << 20
 
 
 def settings_of(site: Site) -> Backup:
@@ -138,7 +137,7 @@ class Verified:
 def verify(
     connected: SiteSession, path: str, identity: Path | None, observer: Observer
 ) -> Verified:
-    """Check a backup: without a key size and sha256, with one every part, and a restore of etcd.
+    """Check a backup: without a key size and sha256, with one every part, and restores of it.
 
     Raises:
         NotHealthy: it is not whole, or what was restored is not what was saved.
@@ -208,7 +207,7 @@ class _Trial:
         self._manifest = manifest
         self._name = name
         self._known = known
-        self._rows: dict[str, dict[str, int]] = {}
+        self._dumps: dict[str, SavedDump] = {}
         self._volumes: dict[str, VolumeRecord] = {}
         self._told: list[str] = []
 
@@ -226,8 +225,8 @@ class _Trial:
         elif part.name == IMAGE_RECORD:
             self._images(content)
         elif part.name == COUNTS:
-            self._rows = _rows_of(content)
-        elif part.name in self._rows:
+            self._dumps = _dumps_of(content)
+        elif part.name in self._dumps:
             self._database(part, content)
         elif is_record(part.name):
             self._volume(part, content)
@@ -236,7 +235,7 @@ class _Trial:
 
     def told(self) -> tuple[str, ...]:
         """What was restored, in sentences."""
-        if self._rows and not self._known:
+        if self._dumps and not self._known:
             left = "databases: not restored, because the journal does not know this file"
             return (*self._told, left)
         return tuple(self._told)
@@ -257,9 +256,10 @@ class _Trial:
             return
         node = self._site.vendor_node
         self._observer.note(f"{node.name}: restoring {part.name} in a scratch database")
-        rows = self._rows[part.name]
-        tables, count = self._sources.try_dump(node, content, part, rows)
-        self._told.append(f"{part.name}: restored: {tables} tables, {count} rows")
+        found = self._sources.try_dump(node, content, part, self._dumps[part.name])
+        if found.fault:
+            raise NotHealthy(f"{part.name}: {found.fault}", hint=ANOTHER_BACKUP)
+        self._told.append(f"{part.name}: {found.sentence()}")
 
     def _images(self, content: IO[bytes]) -> None:
         """What images need; the digest of each blob is compared when it comes."""
@@ -286,17 +286,16 @@ class _Trial:
         self._told.append(f"{record.claim}: compared: {record.sentence()}")
 
 
-def _rows_of(content: IO[bytes]) -> dict[str, dict[str, int]]:
-    """Part -> table -> number of its rows.
+def _dumps_of(content: IO[bytes]) -> dict[str, SavedDump]:
+    """Part -> what the backup says of the dump in it.
 
     Raises:
         NotHealthy: it is no such list.
     """
     try:
-        found = read_json(content.read(_MOST_COUNTS_BYTES + 1), most_bytes=_MOST_COUNTS_BYTES)
-        return {
-            str(one["part"]): {str(table): int(rows) for table, rows in one["rows"].items()}
-            for one in found["databases"].values()
-        }
-    except (Unreadable, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise NotHealthy(f"the list of rows in the backup cannot be read: {error}") from error
+        found = read_saved(content.read(MOST_COUNTS_BYTES + 1), None).databases
+        return {one.part: SavedDump(name, one) for name, one in found.items()}
+    except Unreadable as error:
+        raise NotHealthy(
+            f"the list of rows in the backup cannot be read: {error}", hint=ANOTHER_BACKUP
+        ) from error

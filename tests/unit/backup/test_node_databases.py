@@ -18,7 +18,13 @@ from appliance.adapters.runai.databases import MODULES, NodeDatabases
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.backup.record import Part
-from appliance.model.backup.restoring.database_view import Connection, Dump
+from appliance.model.backup.restoring.database_view import (
+    Connection,
+    Dump,
+    SavedDatabase,
+    SavedDump,
+    TriedDump,
+)
 from appliance.model.site.runai_settings import Runai
 from tests import samples
 
@@ -79,10 +85,15 @@ def test_a_look_is_read_strictly() -> None:
 
 def test_the_program_that_tries_a_dump_has_all_of_its_modules() -> None:
     site = samples.site(1, 1, runai=Runai())
-    nodes: Any = FakeNodes({"tables": 1, "rows": 2})
+    nodes: Any = FakeNodes({"tables": 1, "rows": 2, "digests": True})
     part = Part("runai/databases/backend.sql", "5a" * 32, 4)
-    found = NodeSources(site, nodes).try_dump(site.vendor_node, io.BytesIO(b"dump"), part, {"t": 2})
-    assert found == (1, 2)
+    saved = SavedDump("backend", SavedDatabase(part.name, {"t": 2}, {"t": "6b" * 32}))
+    found = NodeSources(site, nodes).try_dump(site.vendor_node, io.BytesIO(b"dump"), part, saved)
+    assert found == TriedDump(1, 2, digests=True)
+    counts = b'{"rows": {"t": 2}, "digests": {"t": "%s"}}' % (b"6b" * 32)
+    assert nodes.given == counts + b"dump"
+    assert nodes.want["counts_bytes"] == len(counts)
+    assert nodes.want["database"] == "backend"
     words = shlex.split(nodes.script)
     words[0], words[-1] = sys.executable, "no JSON"
     done = subprocess.run(words, input=nodes.program, capture_output=True, timeout=120, check=False)

@@ -116,5 +116,5 @@ def _rows(dump: bytes) -> dict[str, int]:
     with tempfile.NamedTemporaryFile() as file:
         file.write(dump)
         file.flush()
-        found: dict[str, int] = appliance_backup_cluster.rows_of(file.name)
-    return found
+        found = appliance_backup_cluster.tables_of(file.name)
+    return {table: rows for table, (rows, _) in found.items()}

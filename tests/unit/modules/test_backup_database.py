@@ -25,6 +25,7 @@ class FakeServer(trials.Server):  # type: ignore[misc, name-defined]
         self.databases = {OTHER, *left}
         self.asked: list[str] = []
         self.fails = ""
+        self.restored = ""
 
     def ask(self, database: str, statement: str) -> list[str]:
         self.asked.append(statement)
@@ -44,8 +45,12 @@ class FakeServer(trials.Server):  # type: ignore[misc, name-defined]
 
     def load(self, database: str, dump: Path) -> None:
         assert trials.NAME.fullmatch(database)
-        if not dump.exists():
-            raise trials.TrialError("the dump was not restored: no such file")
+        if b"broken" in dump.read_bytes():
+            raise trials.TrialError("the dump was not restored: a syntax error")
+
+    def dump(self, database: str, path: Path) -> None:
+        assert trials.NAME.fullmatch(database)
+        path.write_text(self.restored)
 
 
 @pytest.fixture
@@ -60,13 +65,13 @@ ROWS = {"public.projects": 3, 'public."Odd name"': 0}
 
 def test_the_rows_are_compared_and_the_database_goes(dump: Path) -> None:
     server = FakeServer(ROWS, left=(OURS,))
-    assert trials.trial(server, dump, ROWS) == {"tables": 2, "rows": 3}
+    assert trials.trial(server, dump, ROWS) == {"tables": 2, "rows": 3, "digests": False}
     assert server.databases == {OTHER}
 
 
 def test_a_database_of_a_name_like_ours_stays_and_is_no_hindrance(dump: Path) -> None:
     server = FakeServer(ROWS, left=(OURS, "appliance_verify_notes"))
-    assert trials.trial(server, dump, ROWS) == {"tables": 2, "rows": 3}
+    assert trials.trial(server, dump, ROWS) == {"tables": 2, "rows": 3, "digests": False}
     assert server.databases == {OTHER, "appliance_verify_notes"}
 
 
@@ -95,11 +100,57 @@ def test_a_trial_that_fails_leaves_nothing(dump: Path, fails: str) -> None:
     assert server.databases == {OTHER}
 
 
-def test_a_dump_that_does_not_load_leaves_nothing(tmp_path: Path) -> None:
+def test_a_dump_that_does_not_load_leaves_nothing(dump: Path) -> None:
     server = FakeServer(ROWS)
+    dump.write_text("broken;\n")
     with pytest.raises(trials.TrialError, match="was not restored"):
-        trials.trial(server, tmp_path / "absent", ROWS)
+        trials.trial(server, dump, ROWS)
     assert server.databases == {OTHER}
+
+
+TEXT = "-- PostgreSQL database dump\nCOPY public.projects (id) FROM stdin;\n1\n2\n\\.\n"
+
+
+def sums(dump: Path) -> tuple[dict[str, int], dict[str, str]]:
+    found = trials.appliance_backup_cluster.tables_of(dump)
+    rows = {table: number for table, (number, _) in found.items()}
+    return rows, {table: digest for table, (_, digest) in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("restored", "words"),
+    [
+        (TEXT.replace("2\n", "3\n"), "as many rows as it had, and others: its digest is another"),
+        (TEXT.replace("2\n", ""), "has 1 rows, and had 2"),
+        (TEXT.replace("projects", "x"), "projects was not restored"),
+        (
+            TEXT + "COPY x (id) FROM stdin;\n\\.\n",
+            "x was restored, and the backup does not name it",
+        ),
+        (TEXT + "CREATE INDEX i ON x (y);\n", "other definitions or sequences"),
+    ],
+)
+def test_what_was_restored_is_dumped_and_has_to_be_the_same(
+    dump: Path, restored: str, words: str
+) -> None:
+    server = FakeServer({})
+    dump.write_text(TEXT)
+    rows, digests = sums(dump)
+    server.restored = TEXT
+    assert trials.trial(server, dump, rows, digests)["digests"]
+    server.restored = restored
+    with pytest.raises(trials.OtherContent, match=words):
+        trials.trial(server, dump, rows, digests)
+    assert server.databases == {OTHER}
+
+
+def test_a_trial_needs_room_for_two_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = trials.shutil.disk_usage(str(tmp_path)).free
+    monkeypatch.setattr(trials.dumps, "RESERVE", 0)
+    monkeypatch.setattr(trials.dumps, "STEP", 0)
+    trials.require_room(tmp_path, 1)
+    with pytest.raises(trials.TrialError, match="MB free, and to restore a dump of"):
+        trials.require_room(tmp_path, free)
 
 
 def test_nothing_runs_of_a_dump_that_psql_would_take_commands_from(dump: Path) -> None:

@@ -46,8 +46,28 @@ COPY public."Odd name" (id) FROM stdin;
 def test_rows_are_counted_in_the_dump(modules: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "dump.sql"
     path.write_bytes(DUMP)
-    found = modules["appliance_backup_cluster"].rows_of(path)
-    assert found == {"public.projects": 3, 'public."Odd name"': 0}
+    found = modules["appliance_backup_cluster"].tables_of(path)
+    assert {table: rows for table, (rows, _) in found.items()} == {
+        "public.projects": 3,
+        'public."Odd name"': 0,
+    }
+
+
+def test_a_tables_digest_is_of_its_rows_in_any_order(
+    modules: dict[str, Any], tmp_path: Path
+) -> None:
+    def digests(content: bytes) -> dict[str, str]:
+        path = tmp_path / "dump.sql"
+        path.write_bytes(content)
+        found = modules["appliance_backup_cluster"].tables_of(path)
+        return {table: digest for table, (_, digest) in found.items()}
+
+    before = digests(DUMP)
+    first, second, *_ = DUMP[DUMP.index(b"1\t") :].splitlines(keepends=True)
+    assert digests(DUMP.replace(first + second, second + first)) == before
+    changed = digests(DUMP.replace(b"1\tone", b"1\ttwo"))
+    assert changed["public.projects"] != before["public.projects"]
+    assert changed['public."Odd name"'] == before['public."Odd name"']
 
 
 def test_a_tree_has_its_regular_files_and_nothing_else(

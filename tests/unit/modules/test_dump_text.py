@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.modules import database_course  # noqa: F401  (loads the modules)
 
-from ansible.module_utils import appliance_dump_text, appliance_restore_database  # isort: skip
+from ansible.module_utils import appliance_dump_text  # isort: skip
 
 HOW_PG_DUMP_WRITES = {
     "around": rb"\restrict aB3" + b"\n" + rb"\unrestrict aB3" + b"\n",
@@ -75,7 +75,7 @@ def test_every_row_is_in_the_digest(tmp_path: Path, row: str) -> None:
     """Rows that begin with no value or with bytes look like a command, and are none."""
     text = f"-- Name: t\nCOPY t (a, b) FROM stdin;\n{row}\n\\.\n"
     sums = [
-        appliance_restore_database.content_sum(written(tmp_path, one.encode()))
+        appliance_dump_text.content_sum(written(tmp_path, one.encode()))
         for one in (text, text.replace("ada", "eve"), text.replace("Name: t", "Name: u"))
     ]
     assert sums[0] != sums[1]

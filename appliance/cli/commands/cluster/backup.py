@@ -153,7 +153,7 @@ def create(
     "--identity",
     type=Place(exists=True, dir_okay=False),
     metavar="KEY",
-    help="The file of a key that opens it: checks every part, and restores etcd once.",
+    help="The file of a key that opens it: checks every part, restores etcd and databases once.",
 )
 @site_option
 @output_option
@@ -170,9 +170,11 @@ def verify_command(
     - without a key: size and sha256 against the file beside it and the journal of the site
     - with --identity: every part against the manifest; the snapshot of etcd is restored in a
       scratch instance on the first control-plane node, and revision, keys and digest are compared;
-      each image's blobs have the digests of their names
+      each image's blobs have the digests of their names;
+      where the journal knows the file, each database of Run:ai is restored in a scratch database,
+      and the rows of every table, their digest and the definitions are compared
 
-    The scratch instance goes again; the cluster's etcd is not touched. Exit code 5: not whole.
+    What was restored goes again; the cluster's own is not touched. Exit code 5: not whole.
 
     Example: appliance cluster backup verify /mnt/backups/rack7-20261127T023000Z.backup
     """

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from appliance.model.backup.record import Part, PartName
+from appliance.model.backup.record import Part, PartName, Sha256
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import Line, typed
 
@@ -30,6 +30,7 @@ _OURS: Final = re.compile(r"appliance_(restore|before|verify)_[0-9a-f]{16}")
 Number = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
 Table = Annotated[str, Field(max_length=1000)]
 Rows = Annotated[dict[Table, Number], Field(max_length=_MOST_TABLES)]
+Digests = Annotated[dict[Table, Sha256], Field(max_length=_MOST_TABLES)]
 Names = Annotated[tuple[Line, ...], Field(max_length=200)]
 
 
@@ -40,10 +41,43 @@ class SavedDatabase:
     Attributes:
         part: the name of the part with its dump.
         rows: table -> number of its rows in the dump.
+        digests: table -> digest of these rows in any order; None: an earlier tool wrote none.
     """
 
     part: PartName
     rows: Rows
+    digests: Digests | None = None
+
+
+@dataclass(frozen=True)
+class SavedDump:
+    """A database in a backup, by its name."""
+
+    name: str
+    database: SavedDatabase
+
+
+@dataclass(frozen=True)
+class TriedDump:
+    """What a dump held when it was restored once.
+
+    Attributes:
+        tables, rows: their numbers.
+        digests: whether digests were compared, too; otherwise rows alone.
+        fault: in what it differs from what the backup says; empty: in nothing.
+    """
+
+    tables: Number
+    rows: Number
+    digests: bool = False
+    fault: Line = ""
+
+    def sentence(self) -> str:
+        """What was restored and compared."""
+        told = f"restored: {self.tables} tables, {self.rows} rows"
+        if self.digests:
+            return f"{told}, compared by counts and digests"
+        return f"{told}, compared by counts alone: an earlier tool wrote no digests into the backup"
 
 
 @dataclass(frozen=True)
