@@ -45,7 +45,6 @@ COMMANDS = (
     "health --site SITE --output json",
     "health --site SITE --stage runai",
     "cluster certificates show --site SITE",
-    "hardware bios show --site SITE",
     "hardware inspect --site SITE --output json",
     "hardware qualify --site SITE --report SITE/../hardware-secrets.html",
     "hardware burn-in --site SITE --output json",
