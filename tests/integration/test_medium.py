@@ -94,7 +94,7 @@ def test_the_iso_is_the_one_of_the_release(iso: Path, tmp_path: Path) -> None:
     require_iso(iso, "ubuntu", digest)
     with pytest.raises(ConfigError, match="the release wants"):
         require_iso(iso, "ubuntu", "0" * 64)
-    with pytest.raises(ConfigError, match=r"no standin installer: it has no /standin/vmlinuz"):
+    with pytest.raises(ConfigError, match=r"not a standin installer: it has no /standin/vmlinuz"):
         require_iso(iso, "standin", None)
     other = tmp_path / "other.iso"
     other.write_text("no ISO")
