@@ -6,13 +6,16 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from appliance.cli.screen.colour import colour_of, has_colour, painted
 from appliance.cli.screen.table import table_lines
 from appliance.cli.screen.terminal import escaped, one_line, print_escaped, print_line
+
+if TYPE_CHECKING:
+    from appliance.model.state.plan import Refusal
 
 # Characters of a line in a pipe or a file.
 UNLIMITED = 1_000_000
@@ -22,6 +25,20 @@ def print_json(value: Any) -> None:
     """Print a value as JSON; its keys are a contract."""
     text = json.dumps(value, indent=2, sort_keys=False, ensure_ascii=False, default=str)
     click.echo(escaped(text))
+
+
+def refusals_as_json(refusals: Iterable[Refusal]) -> list[dict[str, str]]:
+    """What forbids a command, as plain data; the keys are a contract."""
+    return [
+        {
+            "node": one.node,
+            "check": one.check,
+            "seen": one.seen,
+            "expected": one.expected,
+            "hint": one.hint,
+        }
+        for one in refusals
+    ]
 
 
 def show_warnings(warnings: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from appliance.cli.commands.cluster.restore_view import restore_as_json, show_fo
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
-from appliance.cli.screen.render import print_json
+from appliance.cli.screen.render import print_json, refusals_as_json
 from appliance.cli.screen.terminal import print_line
 from appliance.errors import ApplianceError, Refused
 from appliance.model.backup.names import ANOTHER_BACKUP, ANOTHER_KEY, SEE_BACKUPS
@@ -341,11 +341,7 @@ def as_json(done: NewMachinesResult) -> dict[str, Any]:
         "recovery_point": plan.recovery,
         "left": list(plan.left),
         "known": plan.known,
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "restored": restore_as_json(done.restored) if done.restored else None,
         "same_kinds": list(compared.same) if compared else None,
         "changed_kinds": {kind: {"was": was, "now": now} for kind, (was, now) in told.items()},

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.render import refusals_as_json
 from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
@@ -45,11 +46,7 @@ def restore_as_json(done: RestoreResult) -> dict[str, Any]:
         "known": plan.known,
         "kept": {"path": plan.aside, "nodes": list(plan.kept)},
         "rejoin": list(plan.rejoin),
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "not_reached": list(done.away),
         "not_ready": list(done.gone),
         "compared": done.compared,

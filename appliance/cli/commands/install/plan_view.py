@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.render import refusals_as_json
 from appliance.cli.screen.terminal import print_line
 from appliance.model.plan.steps import BY_NAME, PREFLIGHT
 from appliance.model.state.plan import Plan, PlannedStep
@@ -26,16 +27,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         ],
         **settled_as_json(plan),
         "can_be_done": not plan.refusals,
-        "refusals": [
-            {
-                "node": r.node,
-                "check": r.check,
-                "seen": r.seen,
-                "expected": r.expected,
-                "hint": r.hint,
-            }
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
         "leader": plan.choice.leader,
         "left_out": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in plan.left_out],

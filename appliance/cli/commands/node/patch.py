@@ -26,7 +26,7 @@ from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.interrupts import pausing
 from appliance.cli.screen.progress import progress
-from appliance.cli.screen.render import print_json
+from appliance.cli.screen.render import print_json, refusals_as_json
 from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
@@ -250,11 +250,7 @@ def patch_as_json(done: PatchResult) -> dict[str, Any]:
             for step in plan.steps
         ],
         "nodes": {name: _node_json(patch, done) for name, patch in plan.nodes.items()},
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "window": {
             "median_seconds": round(done.durations.of_plan(plan).median),
             "worst_seconds": round(done.durations.of_plan(plan).worst),

@@ -29,7 +29,7 @@ def with_found(
     from appliance.model.node.bmc.report import PASSWORD_NAME, USER_NAME
     from appliance.model.site.vault_ref import BECOME_PASSWORD
 
-    values, lines = {key: dict(one) for key, one in request.host_vars.items()}, ""
+    values, lines = {name: dict(one) for name, one in request.host_vars.items()}, ""
     remarks: dict[str, dict[str, tuple[str, ...]]] = {}
     for node in found.drafted.nodes:
         values[node.name] |= host_vars(node, found.pins[node.bmc] if node.bmc else None)

@@ -5,13 +5,16 @@ What must not be here: how a node does it (``playbooks/module_utils/appliance_re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SEE_BACKUPS, plain_words, stamp
 from appliance.model.backup.restoring.database_view import BACKEND, is_name, is_ours
+from appliance.model.backup.restoring.file_refusals import (
+    of_another_site_or_tool,
+    unknown_to_the_journal,
+)
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
@@ -236,21 +239,10 @@ def _of_the_file(
     site: Site, manifest: Manifest, saved: SavedState, asked: Asked
 ) -> Iterator[Refusal]:
     about = manifest.about
-    if about.site != site.name:
-        yield _refusal(about.id, f"a backup of the site {about.site}", site.name, SEE_BACKUPS)
-    if _numbers(about.tool_version) > _numbers(asked.tool_version):
-        yield _refusal(
-            about.id,
-            f"written by version {about.tool_version} of this tool",
-            "this version or an earlier one",
-            "take the later tool: appliance self upgrade --bundle DIR",
-        )
+    yield from of_another_site_or_tool(CHECK, about, site.name, asked.tool_version)
     if not asked.known:
-        yield _refusal(
-            about.id,
-            "a file that the journal of this site does not know",
-            "one that it knows: a dump runs with all rights of the database server",
-            "run it where the journal is, or use a backup that the journal has: appliance history",
+        yield unknown_to_the_journal(
+            CHECK, about, "a dump runs with all rights of the database server"
         )
     if not wanted_of(saved):
         why = next((m.why for m in about.missing if m.what.startswith("runai")), "no dump in it")
@@ -329,8 +321,3 @@ def _of_space(
             f"{-(-needed // _MB)} MB",
             "free space below /var/lib/appliance: appliance cluster cleanup",
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version of this tool, without what comes after a plus."""
-    return tuple(int(word) for word in re.findall(r"[0-9]+", version.partition("+")[0]))

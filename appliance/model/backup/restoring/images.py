@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
-from appliance.model.backup.names import IMAGE_BLOBS, SEE_BACKUPS
+from appliance.model.backup.names import IMAGE_BLOBS
 from appliance.model.backup.record import Sha256, Size
+from appliance.model.backup.restoring.file_refusals import (
+    of_another_site_or_tool,
+    unknown_to_the_journal,
+)
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.documents.typed_json import Line, typed
 from appliance.model.state.plan import Refusal
@@ -302,22 +306,9 @@ def of_a_registry_elsewhere(site: Site) -> tuple[Refusal, ...]:
 
 def _of_the_file(manifest: Manifest, asked: AskedImages) -> Iterator[Refusal]:
     about = manifest.about
-    if about.site != asked.site:
-        yield _refusal(about.id, f"a backup of the site {about.site}", asked.site, SEE_BACKUPS)
-    if _numbers(about.tool_version) > _numbers(asked.tool_version):
-        yield _refusal(
-            about.id,
-            f"written by version {about.tool_version} of this tool",
-            "this version or an earlier one",
-            "take the later tool: appliance self upgrade --bundle DIR",
-        )
+    yield from of_another_site_or_tool(CHECK, about, asked.site, asked.tool_version)
     if not asked.known:
-        yield _refusal(
-            about.id,
-            "a file that the journal of this site does not know",
-            "one that it knows: its images run with the rights of their pods",
-            "run it where the journal is, or use a backup that the journal has: appliance history",
-        )
+        yield unknown_to_the_journal(CHECK, about, "its images run with the rights of their pods")
 
 
 def _of_the_registry(site: Site, unknown: Mapping[str, str]) -> Iterator[Refusal]:
@@ -344,11 +335,6 @@ def _of_the_room(site: Site, needed: int, free: int) -> Iterator[Refusal]:
 
 def _refusal(node: str, seen: str, expected: str, hint: str) -> Refusal:
     return Refusal(node, CHECK, seen, expected, hint)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version of this tool, without what comes after a plus."""
-    return tuple(int(word) for word in re.findall(r"[0-9]+", version.partition("+")[0]))
 
 
 def wanted_of(images: Sequence[SavedImage]) -> Mapping[str, str]:

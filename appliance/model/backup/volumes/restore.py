@@ -5,12 +5,12 @@ What must not be here: how a node does it (``playbooks/module_utils/appliance_vo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.backup.names import SEE_BACKUPS, stamp
+from appliance.model.backup.restoring.file_refusals import of_another_site_or_tool
 from appliance.model.backup.volumes.choice import CHECK, choose
 from appliance.model.backup.volumes.view import SeenVolume
 from appliance.model.state.plan import Refusal
@@ -191,16 +191,7 @@ def faults_of(
         asked: who asks.
     """
     about = manifest.about
-    if about.site != site.name:
-        yield Refusal(about.id, CHECK, f"a backup of the site {about.site}", site.name, SEE_BACKUPS)
-    if _numbers(about.tool_version) > _numbers(asked.tool_version):
-        yield Refusal(
-            about.id,
-            CHECK,
-            f"written by version {about.tool_version} of this tool",
-            "this version or an earlier one",
-            "take the later tool: appliance self upgrade --bundle DIR",
-        )
+    yield from of_another_site_or_tool(CHECK, about, site.name, asked.tool_version)
     yield from _shared(targets)
     for one in targets:
         if one.users and not one.swapped:
@@ -265,8 +256,3 @@ def seen_by(targets: Sequence[Target], view: VolumesView) -> tuple[Target, ...]:
         replace(one, there=seen.there, whole=seen.whole, swapped=seen.swapped)
         for one, seen in found
     )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version of this tool, without what comes after a plus."""
-    return tuple(int(word) for word in re.findall(r"[0-9]+", version.partition("+")[0]))

@@ -10,7 +10,7 @@ from appliance.cli.commands.cluster.restore_view import show_forecast
 from appliance.cli.screen.confirm import about_nodes, confirmed
 from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
-from appliance.cli.screen.render import print_json, show_warnings
+from appliance.cli.screen.render import print_json, refusals_as_json, show_warnings
 from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
@@ -118,11 +118,7 @@ def databases_as_json(done: DatabaseResult) -> dict[str, Any]:
         "kept": dict(done.kept.old),
         "removed": list(done.kept.removed),
         "connection": asdict(done.connection),
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "away_seconds": round(done.away_seconds, 1),
         "took_seconds": round(done.took_seconds, 1),
         "done": done.done,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from appliance.cli.commands.cluster.restore_view import show_forecast
 from appliance.cli.screen.confirm import about_nodes, confirmed
 from appliance.cli.screen.progress import progress
-from appliance.cli.screen.render import print_json
+from appliance.cli.screen.render import print_json, refusals_as_json
 from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
@@ -105,11 +105,7 @@ def images_as_json(done: ImagesResult) -> dict[str, Any]:
         "others": list(plan.others),
         "broken": list(plan.broken),
         "pushed": list(done.pushed),
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "took_seconds": round(done.took_seconds, 1),
         "done": done.done,
     }

@@ -10,7 +10,7 @@ from appliance.cli.commands.cluster.restore_view import show_forecast
 from appliance.cli.screen.confirm import about_nodes, confirmed
 from appliance.cli.screen.hints import say
 from appliance.cli.screen.progress import progress
-from appliance.cli.screen.render import print_json, show_warnings
+from appliance.cli.screen.render import print_json, refusals_as_json, show_warnings
 from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
@@ -115,11 +115,7 @@ def volumes_as_json(done: VolumeResult) -> dict[str, Any]:
         ],
         "early": list(done.early),
         "kept_before": list(plan.kept),
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "took_seconds": round(done.took_seconds, 1),
         "done": done.done,
     }

@@ -14,6 +14,7 @@ from appliance.cli.commands.cluster.upgrade_view.evictions import (
 from appliance.cli.commands.cluster.upgrade_view.loads import load_lines, loads_as_json
 from appliance.cli.commands.node.forecast_view import device_lines
 from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.render import refusals_as_json
 from appliance.cli.screen.terminal import one_line, print_line
 from appliance.model.upgrade.moves.steps import OUT
 
@@ -98,11 +99,7 @@ def upgrade_as_json(done: UpgradeResult) -> dict[str, Any]:
         "path": [hop.release for hop in plan.hops],
         "steps": [_step(step, done) for step in plan.steps],
         "after_the_pause": [_step(step, done) for step in plan.rest],
-        "refusals": [
-            {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
-            | {"hint": r.hint}
-            for r in plan.refusals
-        ],
+        "refusals": refusals_as_json(plan.refusals),
         "gates": [
             {"name": g.name, "node": g.node, "verdict": g.verdict, "found": g.found}
             | {"expected": g.expected, "hint": g.cure}
