@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.ssh.node_modules import module_program
@@ -60,6 +60,7 @@ TRIAL_SECONDS: Final = 3 * 3600.0
 MOST_FILES: Final = 5000
 _CHUNK: Final = 1 << 18
 _MOST_TRIAL_BYTES: Final = 1 << 20
+_MOST_OBJECT_BYTES: Final = 16 << 20
 MOST_FILE_BYTES: Final = 64 << 20
 MOST_SITE_BYTES: Final = 512 << 20
 # The state of this machine is another kind; the history of the inventory is not the site.
@@ -243,6 +244,28 @@ def first_line(node: Node, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
         if len(seen) > MOST_LINE_BYTES:
             break
     raise NodeUnreachable(f"{node.name}: it sent no list of its parts", answers=True)
+
+
+def object_in(node: Node, line: bytes, of: str) -> dict[str, Any]:
+    """The JSON object that a node answered with; ``of``: what it speaks of.
+
+    Raises:
+        NodeUnreachable: it is none.
+    """
+    try:
+        found = read_json(line, most_bytes=_MOST_OBJECT_BYTES)
+    except Unreadable as error:
+        raise unreadable(node, of, error) from error
+    if not isinstance(found, dict):
+        raise unreadable(node, of, "it is no object")
+    return found
+
+
+def unreadable(node: Node, of: str, why: object) -> NodeUnreachable:
+    """What no honest node answers."""
+    return NodeUnreachable(
+        f"{node.name}: what it says of {of} cannot be read: {why}", deceives=True
+    )
 
 
 def local_files(site: Path, state: Path) -> Iterator[LocalFile]:

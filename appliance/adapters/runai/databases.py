@@ -12,12 +12,18 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 from appliance.adapters.backup.sources import MODULES as GATHERING
-from appliance.adapters.backup.sources import NODE_SECONDS, SILENCE_SECONDS, first_line
+from appliance.adapters.backup.sources import (
+    NODE_SECONDS,
+    SILENCE_SECONDS,
+    first_line,
+    object_in,
+    unreadable,
+)
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.backup.names import plain_words
 from appliance.model.backup.restoring.database_view import Connection, DatabaseView, Kept, read_view
-from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.documents.strict_json import Unreadable
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
@@ -40,7 +46,7 @@ MODULES: Final = (
 # The agent of the cluster tries again after minutes when it was refused for a while.
 CONNECTION_SECONDS: Final = 300
 AGAIN: Final = "correct the cause, then run the same command again: it goes on"
-_MOST_ANSWER_BYTES: Final = 16 << 20
+_OF: Final = "Run:ai's databases"
 _CHUNK: Final = 1 << 18
 
 
@@ -146,19 +152,10 @@ class NodeDatabases:
         how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS}
         with self._nodes.stream_as_root(self._node, script, pieces, **how) as answer:
             line, _ = first_line(self._node, answer)
-        try:
-            found = read_json(line, most_bytes=_MOST_ANSWER_BYTES)
-        except Unreadable as error:
-            raise self._deceives(error) from error
-        if not isinstance(found, dict):
-            raise self._deceives("it is no object")
-        return found
+        return object_in(self._node, line, _OF)
 
     def _deceives(self, why: object) -> NodeUnreachable:
-        return NodeUnreachable(
-            f"{self._node.name}: what it says of Run:ai's databases cannot be read: {why}",
-            deceives=True,
-        )
+        return unreadable(self._node, _OF, why)
 
 
 def _connection(found: Mapping[str, Any]) -> Connection:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
-from appliance.adapters.backup.sources import MODULES, SILENCE_SECONDS, NodeStream, first_line
+from appliance.adapters.backup.sources import (
+    MODULES,
+    SILENCE_SECONDS,
+    NodeStream,
+    first_line,
+    object_in,
+    unreadable,
+)
 from appliance.adapters.backup.volumes.on_node import AGAIN, NODE_SECONDS, WORK_SECONDS
 from appliance.adapters.ssh.node_modules import module_program
 from appliance.errors import ClusterError, NodeUnreachable
@@ -22,7 +29,7 @@ from appliance.model.backup.restoring.images import (
     SavedImage,
     read_view,
 )
-from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, typed
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 
 SAVING: Final = (*MODULES, "appliance_image_backup")
 RESTORING: Final = (*SAVING, "appliance_registry_push", "appliance_image_restore")
-_MOST_ANSWER_BYTES: Final = 16 << 20
+_OF: Final = "the images"
 _Number = Annotated[int, Field(ge=0, le=1 << 62)]
 
 
@@ -125,18 +132,10 @@ class NodeImages:
         pieces = chain([program], given)
         with self._nodes.stream_as_root(self._node, script, pieces, **_LIMITS) as answer:
             line, _ = first_line(self._node, answer)
-        try:
-            found = read_json(line, most_bytes=_MOST_ANSWER_BYTES)
-        except Unreadable as error:
-            raise self._deceives(error) from error
-        if not isinstance(found, dict):
-            raise self._deceives("it is no object")
-        return found
+        return object_in(self._node, line, _OF)
 
     def _deceives(self, why: object) -> NodeUnreachable:
-        return NodeUnreachable(
-            f"{self._node.name}: what it says of the images cannot be read: {why}", deceives=True
-        )
+        return unreadable(self._node, _OF, why)
 
 
 _LIMITS: Final = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS, "work": WORK_SECONDS}

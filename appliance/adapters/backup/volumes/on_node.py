@@ -16,6 +16,8 @@ from appliance.adapters.backup.sources import (
     SILENCE_SECONDS,
     NodeStream,
     first_line,
+    object_in,
+    unreadable,
 )
 from appliance.adapters.kubernetes.claims import read_claims
 from appliance.adapters.ssh.node_modules import module_program
@@ -23,7 +25,7 @@ from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.backup.names import VOLUMES
 from appliance.model.backup.volumes.choice import Measured, MeasuredVolumes
 from appliance.model.backup.volumes.view import VolumesView, read_kept, read_view
-from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, typed
 from appliance.model.site.shared_storage import Export, export_of
 
@@ -43,7 +45,7 @@ RESTORING: Final = (*SAVING, "appliance_volume_extract", "appliance_volume_resto
 WORK_SECONDS: Final = 12 * 3600.0
 NODE_SECONDS: Final = 24 * 3600.0
 AGAIN: Final = "correct the cause, then run the same command again: it goes on"
-_MOST_ANSWER_BYTES: Final = 16 << 20
+_OF: Final = "the volumes"
 _CHUNK: Final = 1 << 18
 _Bytes = Annotated[int, Field(ge=0, le=1 << 62)]
 
@@ -195,13 +197,7 @@ class NodeVolumes:
         how = {"silence": SILENCE_SECONDS, "seconds": NODE_SECONDS, "work": WORK_SECONDS}
         with self._nodes.stream_as_root(node, script, chain([program], given), **how) as answer:
             line, _ = first_line(node, answer)
-        try:
-            found = read_json(line, most_bytes=_MOST_ANSWER_BYTES)
-        except Unreadable as error:
-            raise _deceives(node, error) from error
-        if not isinstance(found, dict):
-            raise _deceives(node, "it is no object")
-        return found
+        return object_in(node, line, _OF)
 
 
 def _wanted(choice: Choice) -> list[dict[str, str]]:
@@ -217,6 +213,4 @@ def _wanted(choice: Choice) -> list[dict[str, str]]:
 
 
 def _deceives(node: Node, why: object) -> NodeUnreachable:
-    return NodeUnreachable(
-        f"{node.name}: what it says of the volumes cannot be read: {why}", deceives=True
-    )
+    return unreadable(node, _OF, why)
