@@ -45,7 +45,7 @@ _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 30.0
 _TICK: Final = 0.05
 _WRITTEN: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-_AGAIN: Final = "run the same command again: it starts them anew"
+_AGAIN: Final = "run the same command again: it starts them again"
 
 
 class BmcProcesses:
