@@ -58,6 +58,11 @@ def documents(path):
     for part in re.split(r"(?m)^---$", text):
         if part.lstrip().startswith("{"):
             found = json.loads(part)
+            for item in found.get("items", []):
+                meta = item["metadata"]
+                yield key_of(kind_of(item["kind"]), meta.get("namespace"), meta["name"]), item
+            if "items" in found:
+                continue
         elif match := re.search(r"(?m)^kind: (\S+)", part):
             metadata = re.search(r"(?m)^metadata:(.*\n(?: +.*\n?)*)", part)[1]
             names = dict(re.findall(r"(?m)(?:^  |[{ ])(name|namespace): ([\w.-]+)", metadata))
@@ -72,6 +77,13 @@ def documents(path):
             continue
         meta = found["metadata"]
         yield key_of(kind_of(found["kind"]), meta.get("namespace"), meta["name"]), found
+
+
+def placed(key, item):
+    """Return an object with the namespace that it is kept under, as an API server tells it."""
+    namespace = key.split("/")[1]
+    metadata = dict(item["metadata"], **({"namespace": namespace} if namespace else {}))
+    return dict(item, metadata=metadata)
 
 
 class Call:
@@ -131,9 +143,9 @@ class Call:
                 yield item
 
     def create(self):
-        """Say the names of a file's objects; nothing is made, as with --dry-run=client."""
-        for key, _ in documents(self.flags["filename"]):
-            say(f"{key.split('/')[0]}/{key.split('/')[2]}")
+        """Print a file's objects; nothing is made, as with --dry-run=client."""
+        for key, item in documents(self.flags["filename"]):
+            say(json.dumps(placed(key, {"apiVersion": "v1", **item})))
         return 0
 
     def get(self):
@@ -149,10 +161,11 @@ class Call:
         if self.output == "name":
             say("\n".join(f"{key.split('/')[0]}/{key.split('/')[2]}" for key in found))
         elif len(keys) == 1:
-            for item in found.values():
-                say(json.dumps({"spec": {"selector": {}}, **item}))
+            for key, item in found.items():
+                say(json.dumps({"spec": {"selector": {}}, **placed(key, item)}))
         else:
-            say(json.dumps({"items": list(found.values())}))
+            items = [placed(key, item) for key, item in found.items()]
+            say(json.dumps({"kind": "List", "items": items}))
         return 0
 
     def diff(self):

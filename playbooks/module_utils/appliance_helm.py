@@ -48,6 +48,22 @@ def definitions_of(chart):
     return "\n---\n".join(texts)
 
 
+def objects_in(text):
+    """Return the objects that kubectl printed as JSON: one after the other, or as one list."""
+    decoder, rest, found = json.JSONDecoder(), text.strip(), []
+    while rest:
+        one, end = decoder.raw_decode(rest)
+        found += one["items"] if one.get("kind") == "List" else [one]
+        rest = rest[end:].lstrip()
+    return found
+
+
+def identity(item):
+    """Return kind, namespace and name of an object; None for the namespace of what has none."""
+    metadata = item["metadata"]
+    return item["kind"], metadata.get("namespace"), metadata["name"]
+
+
 class Revision:
     """One revision of a release, as its secret tells it."""
 
@@ -71,6 +87,7 @@ class Releases:
 
     def __init__(self, kubectl, namespace, name):
         self._kubectl = kubectl
+        self._release_namespace = namespace
         self._namespace = "--namespace=" + namespace
         self._name = name
 
@@ -105,16 +122,33 @@ class Releases:
 
     def missing_objects(self, revision):
         """Return the objects of a revision's manifest that do not exist, as kind/name."""
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            file.write(revision.manifest())
-            file.flush()
-            try:
-                wanted = self._names(["create", "--dry-run=client", "--filename=" + file.name])
-                found = self._names(["get", "--ignore-not-found", "--filename=" + file.name])
-            except KubectlError as error:
-                # A kind that the API does not know any more: its definition is gone.
-                return [str(error)]
-        return [name for name in wanted if name not in found]
+        try:
+            wanted = self._objects(["create", "--dry-run=client"], revision.manifest())
+            places = {identity(item): list(self._places(item)) for item in wanted}
+            items = [place for each in places.values() for place in each]
+            asked = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+            found = self._objects(["get", "--ignore-not-found"], asked)
+        except KubectlError as error:
+            # A kind that the API does not know any more: its definition is gone.
+            return [str(error)]
+        there = {identity(item) for item in found}
+        return [
+            "%s/%s" % (kind.lower(), name)
+            for (kind, _, name), each in places.items()
+            if not there.intersection(identity(place) for place in each)
+        ]
+
+    def _places(self, item):
+        """Yield references to where an object of a manifest may be.
+
+        Helm puts what names no namespace into the release's. kubectl shows such an object with the
+        namespace default, like one that names that. With a flag for the release's namespace it
+        would refuse every object that names another one.
+        """
+        kind, namespace, name = identity(item)
+        for one in [self._release_namespace, namespace] if namespace == "default" else [namespace]:
+            metadata = dict({"name": name}, **({"namespace": one} if one else {}))
+            yield {"apiVersion": item["apiVersion"], "kind": kind, "metadata": metadata}
 
     def bring_definitions(self, chart):
         """Apply the definitions that a chart brings: helm does so at the first install only."""
@@ -128,6 +162,10 @@ class Releases:
                 ["apply", "--server-side", "--force-conflicts", "--filename=" + file.name]
             )
 
-    def _names(self, arguments):
-        _, out = self._kubectl.call([self._namespace, *arguments, "--output=name"])
-        return out.split()
+    def _objects(self, arguments, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(text)
+            file.flush()
+            argv = [*arguments, "--output=json", "--filename=" + file.name]
+            _, out = self._kubectl.call(argv)
+        return objects_in(out)

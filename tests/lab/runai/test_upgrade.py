@@ -111,23 +111,40 @@ def test_a_second_run_has_nothing_to_do(
     assert "nothing to do" in done.stdout
 
 
+def kill_at(given: list[str], step: str) -> None:
+    """Kill a command 5 s after it names a step.
+
+    What a killed run still changed while the next one looked refuses that one, once; its hint is
+    the same command.
+    """
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "appliance", *given],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        said = []
+        with process.stdout:
+            for line in process.stdout:
+                said.append(line)
+                if f"{step}:" in line:
+                    break
+            else:
+                assert "hint: run the same command again" in "".join(said), said
+                assert process.wait(30) == 3, said
+                continue
+            time.sleep(5)
+            process.send_signal(signal.SIGKILL)
+            assert process.wait(30) == -signal.SIGKILL, said
+            return
+    pytest.fail(f"{step} was not reached: {said}")
+
+
 @pytest.mark.parametrize("step", ["runai_backup", "runai_prepare", "runai_upgrade"])
 def test_a_run_that_is_killed_is_resumed_by_the_same_command(
     runai_lab: LabSite, bundles: dict[str, Path], step: str
 ) -> None:
-    given = words(runai_lab, bundles["2.8.4"])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "appliance", *given],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    with process.stdout:
-        for line in process.stdout:
-            if f"{step}:" in line:
-                break
-        time.sleep(5)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait(30) == -signal.SIGKILL
+    kill_at(words(runai_lab, bundles["2.8.4"]), step)
 
 
 def test_the_run_after_the_last_kill_ends_it(
@@ -148,6 +165,16 @@ def test_a_backend_that_does_not_become_ready_is_taken_back(
     assert done.returncode == 1, done.stderr
     assert "the releases of Run:ai 2.8.4 were restored" in done.stderr
     wait_for("the backend before", lambda: versions(runai_lab) == {("2.8.4", "deployed")}, 300)
+    is_connected(runai_lab)
+
+
+def test_an_upgrade_that_was_killed_before_helm_is_dropped(
+    runai_lab: LabSite, bundles: dict[str, Path], commands: Commands
+) -> None:
+    kill_at(words(runai_lab, bundles["broken"]), "runai_prepare")
+    dropped = ["runai", "upgrade", "--abandon", "--site", str(runai_lab.directory), "--yes"]
+    assert "the upgrade to Run:ai 2.8.6 was dropped" in commands.succeed(*dropped).stdout
+    assert versions(runai_lab) == {("2.8.4", "deployed")}
     is_connected(runai_lab)
 
 

@@ -24,13 +24,17 @@ from tests.unit.modules.loading import load
 
 helm_release = load("helm_release")
 ROOT = Path(__file__).parents[3]
-MANIFEST = "kind: Deployment\n---\nkind: Service\n"
-OBJECTS = ["deployment.apps/web", "service/web"]
+MANIFEST = "kind: Deployment\n---\nkind: RoleBinding\n"
+OBJECTS = [("Deployment", "there"), ("RoleBinding", "kube-system")]
 
 
 def packed(manifest: str) -> str:
     inner = base64.b64encode(gzip.compress(json.dumps({"manifest": manifest}).encode()))
     return base64.b64encode(inner).decode()
+
+
+def plain(kind: str, namespace: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "web", "namespace": namespace}}
 
 
 class FakeCluster:
@@ -63,17 +67,23 @@ class FakeCluster:
             return 0, "ok", ""
         if "secrets" in words:
             return 0, json.dumps({"items": self.secrets}), ""
-        handler: Any = getattr(self, "do_" + words[0])
-        answer: tuple[int, str, str] = handler(argv, words)
+        answer: tuple[int, str, str] = getattr(self, "do_" + words[0])(argv, words)
         return answer
 
-    def do_create(self, _argv: list[str], _words: list[str]) -> tuple[int, str, str]:
+    def do_create(self, argv: list[str], _words: list[str]) -> tuple[int, str, str]:
+        """Like kubectl, which says default where a manifest names no namespace."""
         if not self.knows_the_kinds:
             return 1, "", "no matches for kind ClusterPolicy"
-        return 0, "\n".join(OBJECTS), ""
+        if any(word.startswith("--namespace=") for word in argv):
+            return 1, "", 'the namespace from the provided object "kube-system" does not match'
+        shown = [plain(kind, space.replace("there", "default")) for kind, space in OBJECTS]
+        return 0, "\n".join(map(json.dumps, shown)), ""
 
-    def do_get(self, _argv: list[str], _words: list[str]) -> tuple[int, str, str]:
-        return 0, "\n".join(self.objects), ""
+    def do_get(self, argv: list[str], _words: list[str]) -> tuple[int, str, str]:
+        file = next(word for word in argv if word.startswith("--filename="))
+        asked = json.loads(Path(file.partition("=")[2]).read_text())["items"]
+        found = [plain(*one) for one in self.objects if plain(*one) in asked]
+        return 0, json.dumps({"kind": "List", "items": found}), ""
 
     def do_apply(self, argv: list[str], _words: list[str]) -> tuple[int, str, str]:
         (file,) = [word for word in argv if word.startswith("--filename=")]
@@ -121,8 +131,7 @@ class FakeJob:
         if self.rc == 0:
             self.cluster.add(len(self.cluster.secrets) + 1, "deployed")
             self.cluster.objects = list(OBJECTS)
-        told = {"rc": self.rc, "stdout": "", "stderr": "it broke", "job": "helm-web"}
-        return told, False
+        return {"rc": self.rc, "stdout": "", "stderr": "it broke", "job": "helm-web"}, False
 
 
 class Bench:
@@ -300,18 +309,16 @@ def test_a_value_that_moves_to_the_vault_needs_no_helm(bench: Bench) -> None:
 
 
 def test_secrets_are_masked_and_words_are_not() -> None:
-    values = {
-        "initTenant": {"admin": "long-enough", "users": [{"name": "ada"}, "l0nger-one"]},
-        "n": 1,
-    }
+    tenant = {"admin": "long-enough", "users": [{"name": "ada"}, "l0nger-one"]}
+    values = {"initTenant": tenant, "n": 1}
     assert helm_release.texts_in(values) == {"long-enough", "l0nger-one"}
 
 
 def test_an_object_that_is_gone_is_brought_back(bench: Bench) -> None:
     bench.go()
-    bench.cluster.objects.remove("service/web")
-    assert bench.go()[0] == "1 of its objects do not exist, first service/web"
-    assert bench.go()[0] == ""
+    bench.cluster.objects.remove(("RoleBinding", "kube-system"))
+    assert bench.go()[0] == "1 of its objects do not exist, first rolebinding/web"
+    assert not bench.go()[0]
 
 
 def test_a_kind_that_the_api_lost_is_reason_to_bring_the_definitions(bench: Bench) -> None:
@@ -378,9 +385,8 @@ def test_another_chart_of_the_same_name_is_another_command(bench: Bench) -> None
 def test_what_a_plan_compares_is_noted_and_makes_no_other_release(
     bench: Bench, tmp_path: Path
 ) -> None:
+    pem, frame = tmp_path / "backend.crt", "-----{} CERTIFICATE-----\n"
     body = base64.b64encode(b"a certificate").decode()
-    pem = tmp_path / "backend.crt"
-    frame = "-----{} CERTIFICATE-----\n"
     pem.write_text(frame.format("BEGIN") + body + "\n" + frame.format("END"))
     bench.go()
     bench.want |= {"origin": {"bundle": "ab"}, "certificate": str(pem)}

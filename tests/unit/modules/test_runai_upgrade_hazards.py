@@ -265,7 +265,7 @@ def test_a_deployment_that_was_deleted_before_helm_comes_back() -> None:
     """Nginx was deleted, then the definitions failed: helm's revision is that from before."""
     api, job = Api(), Job()
     api.secrets = [revision(3, manifest="kind: Deployment\n")]
-    api.objects_of_manifest = ["deployment.apps/runai-backend-nginx-ingress-controller"]
+    api.objects_of_manifest = ["Deployment/runai-backend-nginx-ingress-controller"]
     releases = rolled_back.Releases(api, "runai-backend", "runai-backend")
     want = {"helm": "helm", "kubeconfig": "admin.conf", "timeout_seconds": 60}
     job.effect = lambda _command: api.secrets.append(revision(4, manifest="kind: Deployment\n"))

@@ -76,7 +76,11 @@ class Api:
     def call(self, argv: list[str], **_: Any) -> tuple[int, str]:
         self.calls.append(argv)
         if "--dry-run=client" in argv:
-            return 0, "\n".join(self.objects_of_manifest)
+            named = (one.split("/") for one in self.objects_of_manifest)
+            return 0, "\n".join(
+                json.dumps({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
+                for kind, name in named
+            )
         if argv[0] == "patch" and not self.stubborn:
             for one in self.volumes:
                 if one["metadata"]["name"] == argv[2]:

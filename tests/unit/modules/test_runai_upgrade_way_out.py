@@ -49,7 +49,7 @@ def test_releases_with_their_revisions_from_before_are_unchanged(tmp_path: Path)
         ((release("runai-cluster", 2),), ()),
         (
             (revision(3, manifest="kind: Deployment\n"), release("runai-cluster", 2)),
-            ("deployment.apps/runai-backend-nginx-ingress-controller",),
+            ("Deployment/runai-backend-nginx-ingress-controller",),
         ),
     ],
     ids=["a new revision", "a pending one", "the cluster part", "no release", "nginx is deleted"],
