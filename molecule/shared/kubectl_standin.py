@@ -58,11 +58,6 @@ def documents(path):
     for part in re.split(r"(?m)^---$", text):
         if part.lstrip().startswith("{"):
             found = json.loads(part)
-            for item in found.get("items", []):
-                meta = item["metadata"]
-                yield key_of(kind_of(item["kind"]), meta.get("namespace"), meta["name"]), item
-            if "items" in found:
-                continue
         elif match := re.search(r"(?m)^kind: (\S+)", part):
             metadata = re.search(r"(?m)^metadata:(.*\n(?: +.*\n?)*)", part)[1]
             names = dict(re.findall(r"(?m)(?:^  |[{ ])(name|namespace): ([\w.-]+)", metadata))
@@ -75,8 +70,9 @@ def documents(path):
             )
         else:
             continue
-        meta = found["metadata"]
-        yield key_of(kind_of(found["kind"]), meta.get("namespace"), meta["name"]), found
+        for item in found.get("items", [found]):
+            meta = item["metadata"]
+            yield key_of(kind_of(item["kind"]), meta.get("namespace"), meta["name"]), item
 
 
 def placed(key, item):

@@ -121,34 +121,25 @@ class Releases:
         )
 
     def missing_objects(self, revision):
-        """Return the objects of a revision's manifest that do not exist, as kind/name."""
+        """Return the objects of a revision's manifest that do not exist, as kind/name.
+
+        With a flag for the release's namespace, kubectl refuses every object that names another
+        one. Without it, kubectl shows the namespace default where the manifest names none; helm
+        puts that object into the release's. So what names default itself always counts as missing.
+        """
         try:
             wanted = self._objects(["create", "--dry-run=client"], revision.manifest())
-            places = {identity(item): list(self._places(item)) for item in wanted}
-            items = [place for each in places.values() for place in each]
-            asked = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+            for item in wanted:
+                if item["metadata"].get("namespace") == "default":
+                    item["metadata"]["namespace"] = self._release_namespace
+            asked = json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted})
             found = self._objects(["get", "--ignore-not-found"], asked)
         except KubectlError as error:
             # A kind that the API does not know any more: its definition is gone.
             return [str(error)]
         there = {identity(item) for item in found}
-        return [
-            "%s/%s" % (kind.lower(), name)
-            for (kind, _, name), each in places.items()
-            if not there.intersection(identity(place) for place in each)
-        ]
-
-    def _places(self, item):
-        """Yield references to where an object of a manifest may be.
-
-        Helm puts what names no namespace into the release's. kubectl shows such an object with the
-        namespace default, like one that names that. With a flag for the release's namespace it
-        would refuse every object that names another one.
-        """
-        kind, namespace, name = identity(item)
-        for one in [self._release_namespace, namespace] if namespace == "default" else [namespace]:
-            metadata = dict({"name": name}, **({"namespace": one} if one else {}))
-            yield {"apiVersion": item["apiVersion"], "kind": kind, "metadata": metadata}
+        missing = [identity(item) for item in wanted if identity(item) not in there]
+        return ["%s/%s" % (kind.lower(), name) for kind, _, name in missing]
 
     def bring_definitions(self, chart):
         """Apply the definitions that a chart brings: helm does so at the first install only."""

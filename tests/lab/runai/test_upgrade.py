@@ -114,8 +114,8 @@ def test_a_second_run_has_nothing_to_do(
 def kill_at(given: list[str], step: str) -> None:
     """Kill a command 5 s after it names a step.
 
-    What a killed run still changed while the next one looked refuses that one, once; its hint is
-    the same command.
+    A killed run that still renewed the lock while the next one looked makes that one be refused,
+    once; its hint is the same command.
     """
     for _ in range(2):
         process = subprocess.Popen(
@@ -130,7 +130,7 @@ def kill_at(given: list[str], step: str) -> None:
                 if f"{step}:" in line:
                     break
             else:
-                assert "hint: run the same command again" in "".join(said), said
+                assert "the site was changed while this command inspected it" in "".join(said), said
                 assert process.wait(30) == 3, said
                 continue
             time.sleep(5)
