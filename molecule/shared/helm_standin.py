@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """STANDIN for helm: it keeps a release as helm does, and makes one Deployment that is ready.
 
-It knows ``upgrade --install`` alone, writes into the objects of the stand-in for kubectl, and keeps
-the names of the values files that it was given, with what was in them.
+It knows ``upgrade --install``, for which it writes into the objects of the stand-in for kubectl and
+keeps the names of the values files that it was given, with what was in them; and ``template`` of a
+chart whose one template prints its values. Values files are read as JSON, and charts have none.
 """
 
 import base64
 import gzip
 import json
 import sys
+import tarfile
 from pathlib import Path
 
 STATE = Path("/var/lib/kubectl-standin/objects.json")
@@ -20,16 +22,48 @@ def packed(release):
     return base64.b64encode(base64.b64encode(gzip.compress(json.dumps(release).encode()))).decode()
 
 
+def merged(base, more):
+    """Merge deeply; lists and plain values of ``more`` replace those of ``base``."""
+    found = dict(base)
+    for key, value in more.items():
+        both = isinstance(found.get(key), dict) and isinstance(value, dict)
+        found[key] = merged(found[key], value) if both else value
+    return found
+
+
+def values_of(files):
+    """Return the values that some files give together, the last one over the others."""
+    found = {}
+    for file in files:
+        found = merged(found, json.loads(Path(file).read_text()))
+    return found
+
+
+def template(chart, files):
+    """Print what the one template of a chart prints."""
+    with tarfile.open(chart) as archive:
+        names = [name for name in archive.getnames() if "/templates/" in name]
+        text = archive.extractfile(names[0]).read().decode()
+    if len(names) != 1 or text != "values: {{ .Values | toJson | b64enc }}\n":
+        raise SystemExit("this STANDIN for helm knows one template alone")
+    printed = base64.b64encode(json.dumps(values_of(files)).encode()).decode()
+    sys.stdout.write(f"---\nvalues: {printed}\n")
+
+
 def main():
-    """Install, or upgrade to the next revision."""
-    if sys.argv[1:3] != ["upgrade", "--install"]:
-        raise SystemExit("this STANDIN for helm knows upgrade --install alone")
-    name, chart = sys.argv[3:5]
+    """Render a chart, install it, or upgrade it to the next revision."""
+    verb = ["template"] if sys.argv[1] == "template" else ["upgrade", "--install"]
+    name, chart, *words = sys.argv[1 + len(verb) :]
+    if sys.argv[1 : 1 + len(verb)] != verb:
+        raise SystemExit("this STANDIN for helm knows template and upgrade --install alone")
     if not Path(chart).is_file():
         raise SystemExit(f"there is no chart {chart}")
-    flags = [word[2:].partition("=") for word in sys.argv[5:]]
-    namespace = next(value for flag, _, value in flags if flag == "namespace")
+    flags = [word[2:].partition("=") for word in words]
     files = [value for flag, _, value in flags if flag == "values"]
+    if verb == ["template"]:
+        template(chart, files)
+        return
+    namespace = next(value for flag, _, value in flags if flag == "namespace")
     VALUES.write_text(json.dumps({file: Path(file).read_text() for file in files}))
     objects = json.loads(STATE.read_text())
     ours = [
@@ -47,7 +81,7 @@ def main():
     objects[f"secret/{namespace}/{secret}"] = {
         "kind": "Secret",
         "metadata": {"name": secret, "namespace": namespace, "labels": labels},
-        "data": {"release": packed({"manifest": manifest})},
+        "data": {"release": packed({"manifest": manifest, "config": values_of(files)})},
     }
     objects[f"deployment/{namespace}/{name}"] = {
         "kind": "Deployment",

@@ -22,7 +22,8 @@ def test_the_drivers_container_finds_packages_and_their_authority(host):
     assert found["driver-packages"] == {
         "custom-repo.list": "deb [trusted=yes] http://198.18.0.9:9080/apt ./\n"
     }
-    assert found["driver-authority"]["appliance.crt"].startswith("-----BEGIN CERTIFICATE-----\n")
+    authority = found["driver-authority"]["ca-certificates.crt"]
+    assert authority.startswith("-----BEGIN CERTIFICATE-----\n")
 
 
 def test_helm_was_given_the_sites_values_and_they_do_not_stay(host):

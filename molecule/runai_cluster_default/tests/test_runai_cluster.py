@@ -15,9 +15,10 @@ def test_a_values_file_that_a_person_brought_skips_no_proof_of_the_connection(ho
 
 def test_the_sites_values_and_the_vaults_come_after_those_that_were_downloaded(host):
     given = json.loads(host.file(f"{STATE}/helm-values.json").content_string)
-    downloaded, ours = given.values()
+    downloaded, own, ours = given.values()
     assert next(iter(given)) == VALUES
     assert '"clusterDomain": "downloaded"' in downloaded
+    assert json.loads(own) == {}
     assert json.loads(ours) == {
         "runai-operator": {"config": {"global": {"replicas": 1}}},
         "password": "a-secret-of-the-vault",
@@ -32,7 +33,8 @@ def test_secrets_stay_with_root_and_are_not_noted(host):
 @pytest.mark.parametrize(
     ("commands", "tasks"),
     [
-        (["kubectl --namespace=runai delete deployment runai-cluster"], 1),
+        # helm runs again, and its new revision is noted on.
+        (["kubectl --namespace=runai delete deployment runai-cluster"], 2),
         # Another file of values: it is brought, and helm runs with it.
         ([f"echo >> {VALUES}"], 1),
     ],
