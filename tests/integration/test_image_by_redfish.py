@@ -1,4 +1,4 @@
-"""``node image`` with its real driver, medium and server; the BMC, the machine and SSH are played.
+"""``node image`` with its real driver, medium and server; BMC, machine, hardware, SSH are played.
 
 The machine does what an installer does: it fetches the medium that its BMC was given, reads its own
 seed there, reports, and goes off.
@@ -32,7 +32,7 @@ from appliance.model.site.settings import Site
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Run
 from appliance.model.state.observed import Fault, Look
-from appliance.workflows.node.image import COMMAND, node_image
+from appliance.workflows.node.image import COMMAND, node_image, require_done
 from appliance.workflows.node.imaging import course
 from appliance.workflows.node.imaging.request import ImageRequest, ImageResult
 from appliance.workflows.session.session import Session
@@ -41,6 +41,7 @@ from tests.fakes import FakeJournal, FakeObserver
 from tests.integration.test_medium import iso
 from tests.standins import simulated_bmcs
 from tests.unit.imaging import bench
+from tests.unit.imaging.fake_hardware import STANDIN, Documents, Hardware
 from tests.unit.imaging.fake_rack import host_key
 
 pytestmark = pytest.mark.slow
@@ -56,7 +57,7 @@ class World:
         known = simulated_bmcs.secrets(folder)
         self.driver = RedfishDriver(lambda: known, server.server_address[1])
         self.iso, self.folder, self.reports = iso, folder, reports
-        self.journal, self.observer = FakeJournal(), FakeObserver()
+        self.journal, self.observer, self.hardware = FakeJournal(), FakeObserver(), Hardware()
         self.machine = server.bmc.machine
         self.met = False
         self.site = _site()
@@ -96,9 +97,13 @@ class World:
             serving=serving,
             contact=self,
             notes=NoteFiles(self.folder / "state"),
+            documents=Documents(self.hardware),
+            qualifying=self.hardware.qualifying(),
         )
         with self._installing():
-            return node_image(request, session, lambda _found: True)
+            done = node_image(request, session, lambda _found: True)
+        require_done(request, done)
+        return done
 
     @contextmanager
     def _installing(self) -> Iterator[None]:
@@ -150,7 +155,7 @@ def _site() -> Site:
     found = samples.site(1, 1, **settings)
     imaging = NodeImaging(disk_serial="S4EWNX0R501234", machine_serial="SN-w1")
     nodes = tuple(
-        replace(node, bmc_address=HERE, mac="00:00:5e:00:53:01", imaging=imaging)
+        replace(node, bmc_address=HERE, mac="00:00:5e:00:53:01", imaging=imaging, hardware=STANDIN)
         if node.name == "w1"
         else node
         for node in found.nodes
@@ -168,6 +173,7 @@ def test_a_server_is_installed_through_its_bmc(iso: Path, tmp_path: Path) -> Non
         world = World(iso, tmp_path, server)
         done = world.image()
         assert done.failures == {}
+        assert [one.passed for one in done.qualifications] == [True]
         assert world.met
         assert [record.outcome for record in world.journal.records] == ["verified"]
         assert not (tmp_path / "state/imaging/w1.json").exists()
