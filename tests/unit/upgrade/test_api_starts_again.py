@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -237,6 +237,35 @@ def test_settings_are_read_again_before_the_first_step(silent: int) -> None:
         bench.upgrade()
     assert asked[-1] - asked[1] >= API_SECONDS
     assert not [one for one in bench.rack.done if one.startswith("apply")]
+
+
+def _silent_at_first(ask: Callable[..., Any], silences: list[Any]) -> Callable[..., Any]:
+    return lambda *words: silences.pop(0) if silences else ask(*words)
+
+
+@pytest.mark.parametrize("question", ["documents", "deprecated_uses"])
+@pytest.mark.parametrize(("silent", "passing"), [(3, True), (1000, True), (1, False)])
+def test_an_api_that_starts_while_its_evidence_is_read_is_asked_again(
+    question: str, silent: int, passing: bool
+) -> None:
+    bench = judged()
+    assert bench.evidence is not None
+    silence: Any = Silence("no API server answers", passing=passing)
+    ask = getattr(bench.evidence, question)
+    if question == "documents":
+        silence = replace(ask(bench.desired.site.cluster_members), cluster_configuration=silence)
+    silences = [silence] * silent
+    setattr(bench.evidence, question, _silent_at_first(ask, silences))
+    began = bench.clock.now()
+    if passing and silent == 3:
+        assert bench.upgrade().ended
+        said = [str(one[1]) for one in bench.observer.said if one[0] == "note"]
+        assert len([text for text in said if text.endswith("answers; asking again")]) == 3
+        return
+    with pytest.raises(PreflightFailed, match="no API server answers"):
+        bench.upgrade()
+    assert (bench.clock.now() - began >= API_SECONDS) == passing
+    assert bench.rack.done == []
 
 
 @pytest.mark.parametrize("seconds", [60, 1e9])

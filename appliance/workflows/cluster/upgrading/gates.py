@@ -5,10 +5,10 @@ What must not be here: a verdict (:mod:`appliance.model.upgrade.gates`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from appliance.errors import ClusterError
 from appliance.model.bundle.release.runai_versions import dotted, version_of_bundle
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 # Certificates that end sooner are renewed in the middle of any upgrade.
 SHORT_DAYS: Final = 7.0
 LONGEST_DAYS: Final = 3660.0
+T = TypeVar("T")
 RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
 
 
@@ -75,12 +76,13 @@ def judge(
     left = _left(request, observed, found)
     space = _space(request, found, left)
     changes = space.runtimes_change
+    asks = changes and runai is not None
     known = replace(
         space,
         losses=losses,
         accepted=accepted,
         brought=log_limits(request.desired) if changes else {},
-        runai_runtime=asked.runai_runtime() if changes and runai is not None else None,
+        runai_runtime=_answered(session, asked.runai_runtime) if asks else None,
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
         else window.worst,
@@ -96,7 +98,7 @@ def judge(
         etcd=asked.statuses(site.control_plane),
         snapshot_follows=True,
         forecasts=_of_every_member(site.cluster_members, found.forecasts),
-        deprecated=asked.deprecated_uses(),
+        deprecated=_answered(session, asked.deprecated_uses),
         runai=runai,
     )
     return gates(site, observed, evidence, found.plan.hops)
@@ -157,10 +159,23 @@ def _losses(
     asked, site = session.upgrade_evidence, request.desired.site
     if asked is None:
         return Silence("nothing was asked")
-    losses = find_losses(asked.documents(site.cluster_members), carrier_of(request.desired))
+    members, carrier = site.cluster_members, carrier_of(request.desired)
+    losses = _answered(session, lambda: find_losses(asked.documents(members), carrier))
     if isinstance(losses, Silence):
         return losses
     return losses_to_come(losses, plan, versions_of(site, observed))
+
+
+def _answered(session: Session, ask: Callable[[], T | Silence]) -> T | Silence:
+    """Ask again while no API server answers: one did a moment ago, so it starts.
+
+    After a kill, kubeadm goes on alone on its node, and restarts the API server there.
+    """
+    patience = Patience(session.clock, API_SECONDS)
+    while isinstance(found := ask(), Silence) and found.passing and not patience.is_over():
+        session.observer.note(f"{found.reason}; asking again")
+        session.clock.sleep(POLL_SECONDS)
+    return found
 
 
 def carry(request: UpgradeRequest, session: Session, seen: Seen, accepted: frozenset[str]) -> None:
