@@ -51,6 +51,11 @@ def _lab(
     return Row(name, promise, tests, (*package, *LAB, *tests, *covers))
 
 
+def _upgrade(name: str, promise: str, *tests: str) -> Row:
+    """What is slow in an upgrade is several rows: one that failed is run again alone."""
+    return Row(name, promise, tests, (*PACKAGE, *LAB, *tests, "tests/lab/support"), figures=True)
+
+
 def _pristine(what: str, promise: str) -> Row:
     tests = (f"tests/pristine/test_whole_{what}.py",)
     covers = (*PACKAGE, *REST, "README.md", "tests/pristine")
@@ -139,29 +144,23 @@ ROWS = (
         covers=("tests/lab/support/random_kills.py",),
         package=WITH_RUNBOOKS,
     ),
-    Row(
+    _upgrade(
         "upgrades",
-        "Kubernetes 1.23.5 becomes 1.23.17 and 1.24.17 while pods serve, killed, with faults",
-        (
-            "tests/lab/test_upgrade.py",
-            "tests/lab/test_upgrade_faults.py",
-            "tests/lab/test_upgrade_killed.py",
-            "tests/lab/test_two_hops.py",
-            "tests/lab/test_three_upgraded.py",
-            "tests/lab/test_like.py",
-        ),
-        (
-            *PACKAGE,
-            *LAB,
-            "tests/lab/test_upgrade.py",
-            "tests/lab/test_upgrade_faults.py",
-            "tests/lab/test_upgrade_killed.py",
-            "tests/lab/test_two_hops.py",
-            "tests/lab/test_three_upgraded.py",
-            "tests/lab/test_like.py",
-            "tests/lab/support",
-        ),
-        figures=True,
+        "Kubernetes 1.23.5 becomes 1.23.17 while pods serve, with faults; a lab is like a site",
+        "tests/lab/test_upgrade.py",
+        "tests/lab/test_upgrade_faults.py",
+        "tests/lab/test_like.py",
+    ),
+    _upgrade(
+        "upgrades-killed",
+        "1.23.5 becomes 1.23.17 and 1.24.17 while pods serve, killed at twelve moments",
+        "tests/lab/test_upgrade_killed.py",
+    ),
+    _upgrade(
+        "upgrades-hops",
+        "1.23.5 becomes 1.23.17 and 1.24.17 while pods serve, on one and on three control planes",
+        "tests/lab/test_two_hops.py",
+        "tests/lab/test_three_upgraded.py",
     ),
     _lab(
         "reset",
@@ -203,8 +202,20 @@ ROWS = (
     ),
     _lab(
         "secrets",
-        "no secret is told anywhere; Run:ai is upgraded, taken back, and restored from a backup",
-        "tests/lab/runai",
+        "no secret is told anywhere; a rack with Run:ai goes down and up, and is restored",
+        "tests/lab/runai/test_rack.py",
+        "tests/lab/runai/test_restore_database.py",
+        "tests/lab/runai/test_runai.py",
+        "tests/lab/runai/test_runai_cli.py",
+        "tests/lab/runai/test_secrets.py",
+        covers=("tests/lab/runai",),
+    ),
+    _lab(
+        "runai-upgrades",
+        "Run:ai is upgraded, killed, taken back; it is whole after two releases of Kubernetes",
+        "tests/lab/runai/test_upgrade.py",
+        "tests/lab/runai/test_whole_after_upgrade.py",
+        covers=("tests/lab/runai",),
     ),
     Row(
         "imaged",
