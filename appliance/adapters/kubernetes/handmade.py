@@ -14,7 +14,6 @@ from typing import Any, Final
 import yaml
 
 from appliance.adapters.kubernetes.connection.client import (
-    ApiRefused,
     NotReadable,
     call,
     get_untyped,
@@ -23,7 +22,7 @@ from appliance.adapters.kubernetes.connection.client import (
 from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.adapters.kubernetes.helm_values import RUNAI_SECRETS, newest_release, runtime_of
 from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
-from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
+from appliance.errors import ApplianceError, ClusterError
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import DeprecatedUse, Silence
 from appliance.model.upgrade.handmade.kubelet_units import MOST_UNIT_BYTES, UNIT_FILES
@@ -135,7 +134,7 @@ class HandmadeReader(ApiConnection):
                     "kube_proxy": _object(client, KUBE_PROXY),
                 }
         except (ApplianceError, NotReadable) as error:
-            silence = silence_of(error)
+            silence = Silence(str(error))
         names = ("cluster_configuration", "kubelet_configuration", "coredns", "kube_proxy")
         return dict.fromkeys(names, silence)
 
@@ -173,7 +172,7 @@ class HandmadeReader(ApiConnection):
                 with self.client(node) as client:
                     answer = call(get_untyped, client, "/metrics")
             except (ApplianceError, NotReadable) as error:
-                return silence_of(error, f"{node.name}: ")
+                return Silence(f"{node.name}: {error}")
             if answer.status != 200:
                 return Silence(f"{node.name}: metrics: {answer.status} {answer.reason}")
             if len(answer.data) > MOST_METRICS:
@@ -190,16 +189,9 @@ class HandmadeReader(ApiConnection):
             with self.any_client() as client:
                 secrets = _object(client, RUNAI_SECRETS)
         except (ApplianceError, NotReadable) as error:
-            return silence_of(error)
+            return Silence(str(error))
         found = secrets if isinstance(secrets, Silence) else newest_release(secrets)
         return runtime_of(found) if isinstance(found, Mapping) else found
-
-
-def silence_of(error: ApplianceError | NotReadable, where: str = "") -> Silence:
-    """Why the API could not be asked, and whether it may answer when it is asked again."""
-    is_final = isinstance(error, ApiRefused) and error.is_final
-    may_pass = isinstance(error, (NotReadable, NodeUnreachable)) and not is_final
-    return Silence(f"{where}{error}", passing=may_pass)
 
 
 def values_of(text: str) -> Document | Silence:

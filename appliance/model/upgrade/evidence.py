@@ -21,12 +21,10 @@ class Silence:
     Attributes:
         reason: what was asked and what came back, in words.
         cure: the next command; empty where the gate knows a better one.
-        passing: an API server did not answer, as one does that just starts.
     """
 
     reason: str
     cure: str = ""
-    passing: bool = False
 
 
 NOT_ASKED: Final = Silence("it was not asked")

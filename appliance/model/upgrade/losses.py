@@ -110,7 +110,7 @@ def _silences_of_nodes(found: Documents) -> Iterator[Silence]:
 
 def _silence(what: str, document: object) -> Iterator[Silence]:
     if isinstance(document, Silence):
-        yield replace(document, reason=f"{what}: {document.reason}")
+        yield Silence(f"{what}: {document.reason}", document.cure)
     elif not isinstance(document, Mapping) or not document:
         yield Silence(f"{what}: absent, empty or of another form")
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes.connection.client import ApiRefused, ApiSilent, NotReadable
 from appliance.adapters.kubernetes.handmade import (
     COREDNS,
     KUBE_PROXY,
     HandmadeReader,
     cluster_configuration,
     kubelet_configuration,
-    silence_of,
     uses_of,
     values_of,
 )
@@ -176,29 +174,12 @@ def test_each_file_is_read_on_its_node_and_each_silence_has_its_reason() -> None
     for document in (found.cluster_configuration, found.coredns, found.kube_proxy):
         assert isinstance(document, Silence)
         assert "no API server answers" in document.reason
-        assert document.passing
 
 
 def test_an_api_server_that_is_silent_makes_all_uses_unknown() -> None:
     found = HandmadeReader(samples.site(1, 1), Files()).deprecated_uses()
     assert isinstance(found, Silence)
     assert found.reason.startswith("cp1: ")
-
-
-@pytest.mark.parametrize(
-    ("error", "passing"),
-    [
-        (ApiSilent("SSLError"), True),
-        (NotReadable("the API refuses the connection"), True),
-        (NodeUnreachable("no API server answers"), True),
-        (ApiRefused(503, "Service Unavailable"), True),
-        (ApiRefused(403, "Forbidden"), False),
-        (ClusterError("another fault"), False),
-    ],
-    ids=str,
-)
-def test_whether_asking_again_may_help(error: Any, passing: bool) -> None:
-    assert silence_of(error, "cp1: ") == Silence(f"cp1: {error}", passing=passing)
 
 
 MAPS = "/api/v1/namespaces/kube-system/configmaps"

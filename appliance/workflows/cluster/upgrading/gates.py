@@ -82,7 +82,7 @@ def judge(
         losses=losses,
         accepted=accepted,
         brought=log_limits(request.desired) if changes else {},
-        runai_runtime=_answered(session, asked.runai_runtime) if asks else None,
+        runai_runtime=_answered(session, observed, asked.runai_runtime) if asks else None,
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
         else window.worst,
@@ -98,7 +98,7 @@ def judge(
         etcd=asked.statuses(site.control_plane),
         snapshot_follows=True,
         forecasts=_of_every_member(site.cluster_members, found.forecasts),
-        deprecated=_answered(session, asked.deprecated_uses),
+        deprecated=_answered(session, observed, asked.deprecated_uses),
         runai=runai,
     )
     return gates(site, observed, evidence, found.plan.hops)
@@ -160,21 +160,25 @@ def _losses(
     if asked is None:
         return Silence("nothing was asked")
     members, carrier = site.cluster_members, carrier_of(request.desired)
-    losses = _answered(session, lambda: find_losses(asked.documents(members), carrier))
+    losses = _answered(session, observed, lambda: find_losses(asked.documents(members), carrier))
     if isinstance(losses, Silence):
         return losses
     return losses_to_come(losses, plan, versions_of(site, observed))
 
 
-def _answered(session: Session, ask: Callable[[], T | Silence]) -> T | Silence:
-    """Ask again while no API server answers: one did a moment ago, so it starts.
+def _answered(session: Session, observed: Observed, ask: Callable[[], T | Silence]) -> T | Silence:
+    """Ask again while no API server answers, as one does that starts, and once after that.
 
     After a kill, kubeadm goes on alone on its node, and restarts the API server there.
     """
-    patience = Patience(session.clock, API_SECONDS)
-    while isinstance(found := ask(), Silence) and found.passing and not patience.is_over():
+    patience, answers = Patience(session.clock, API_SECONDS), 0
+    while isinstance(found := ask(), Silence):
+        is_there = isinstance(session.cluster.read(observed.node_facts), Cluster)
+        answers += is_there
+        if answers > 1 or patience.is_over():
+            return found
         session.observer.note(f"{found.reason}; asking again")
-        session.clock.sleep(POLL_SECONDS)
+        session.clock.sleep(0.0 if is_there else POLL_SECONDS)
     return found
 
 
