@@ -81,7 +81,9 @@ def _asked(lab: LabSite, words: str) -> dict[str, Any]:
     """The API's answer, for which a single control plane in an upgrade may need minutes."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        text = lab.shell("cp1", f"{KUBECTL} {words} 2>/dev/null", check=False)
+        # Where a server cuts its answer off, kubectl prints an empty list and ends with 1.
+        asked = f'found=$({KUBECTL} {words} 2>/dev/null) && printf %s "$found"'
+        text = lab.shell("cp1", asked, check=False)
         if text.strip():
             found: dict[str, Any] = json.loads(text)
             return found
