@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """STANDIN for helm: it keeps a release as helm does, and makes one Deployment that is ready.
 
-It knows ``upgrade --install``, for which it writes into the objects of the stand-in for kubectl and
-keeps the names of the values files that it was given, with what was in them; and ``template`` of a
-chart whose one template prints its values. Values files are read as JSON, and charts have none.
+It knows two commands. ``upgrade --install`` writes into the objects of the stand-in for kubectl,
+and keeps the names of the values files that it was given, with what was in them. ``template`` takes
+a chart whose one template prints its values. Values files are JSON, and charts have no values.
 """
 
 import base64
@@ -15,6 +15,8 @@ from pathlib import Path
 
 STATE = Path("/var/lib/kubectl-standin/objects.json")
 VALUES = STATE.with_name("helm-values.json")
+COMMANDS = (["template"], ["upgrade", "--install"])
+TEMPLATE = "values: {{ .Values | toJson | b64enc }}\n"
 
 
 def packed(release):
@@ -43,8 +45,8 @@ def template(chart, files):
     """Print what the one template of a chart prints."""
     with tarfile.open(chart) as archive:
         names = [name for name in archive.getnames() if "/templates/" in name]
-        text = archive.extractfile(names[0]).read().decode()
-    if len(names) != 1 or text != "values: {{ .Values | toJson | b64enc }}\n":
+        texts = [archive.extractfile(name).read().decode() for name in names]
+    if texts != [TEMPLATE]:
         raise SystemExit("this STANDIN for helm knows one template alone")
     printed = base64.b64encode(json.dumps(values_of(files)).encode()).decode()
     sys.stdout.write(f"---\nvalues: {printed}\n")
@@ -52,15 +54,15 @@ def template(chart, files):
 
 def main():
     """Render a chart, install it, or upgrade it to the next revision."""
-    verb = ["template"] if sys.argv[1] == "template" else ["upgrade", "--install"]
-    name, chart, *words = sys.argv[1 + len(verb) :]
-    if sys.argv[1 : 1 + len(verb)] != verb:
+    command = next((one for one in COMMANDS if sys.argv[1 : 1 + len(one)] == one), None)
+    if command is None:
         raise SystemExit("this STANDIN for helm knows template and upgrade --install alone")
+    name, chart, *words = sys.argv[1 + len(command) :]
     if not Path(chart).is_file():
         raise SystemExit(f"there is no chart {chart}")
     flags = [word[2:].partition("=") for word in words]
     files = [value for flag, _, value in flags if flag == "values"]
-    if verb == ["template"]:
+    if command == ["template"]:
         template(chart, files)
         return
     namespace = next(value for flag, _, value in flags if flag == "namespace")

@@ -33,7 +33,7 @@ def test_secrets_stay_with_root_and_are_not_noted(host):
 @pytest.mark.parametrize(
     ("commands", "tasks"),
     [
-        # helm runs again, and its new revision is noted on.
+        # helm runs again; then its new revision is told which secrets are in force.
         (["kubectl --namespace=runai delete deployment runai-cluster"], 2),
         # Another file of values: it is brought, and helm runs with it.
         ([f"echo >> {VALUES}"], 1),

@@ -76,13 +76,13 @@ def judge(
     left = _left(request, observed, found)
     space = _space(request, found, left)
     changes = space.runtimes_change
-    asks = changes and runai is not None
+    asks_runai = changes and runai is not None
     known = replace(
         space,
         losses=losses,
         accepted=accepted,
         brought=log_limits(request.desired) if changes else {},
-        runai_runtime=_answered(session, observed, asked.runai_runtime) if asks else None,
+        runai_runtime=_answered(session, observed, asked.runai_runtime) if asks_runai else None,
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
         else window.worst,
@@ -167,9 +167,9 @@ def _losses(
 
 
 def _answered(session: Session, observed: Observed, ask: Callable[[], T | Silence]) -> T | Silence:
-    """Ask again while no API server answers, as one does that starts, and once after that.
+    """Ask again: after a kill, kubeadm goes on alone on its node, and restarts the API server.
 
-    After a kill, kubeadm goes on alone on its node, and restarts the API server there.
+    A silence counts after 90 s, or once the API was seen to answer after two of them.
     """
     patience, answers = Patience(session.clock, API_SECONDS), 0
     while isinstance(found := ask(), Silence):
