@@ -11,6 +11,7 @@ import pytest
 from tests.commands import succeed
 from tests.lab.conftest import LabSite, lab_up
 from tests.lab.support.api_probe import api_watched
+from tests.lab.support.lost_requests import lost_explained
 from tests.lab.support.service_probe import asking
 from tests.lab.support.upgrading import (
     LAST,
@@ -48,7 +49,8 @@ def test_two_releases_in_one_run_lose_no_request_and_keep_the_api(
 ) -> None:
     watching = api_watched(old_trio.node("w1"), f"api.{old_trio.name}.test", 8443)
     began = time.monotonic()
-    with asking(old_trio, everywhere=True) as asked, watching as watched:
+    serving = asking(old_trio, everywhere=True)
+    with serving as asked, lost_explained(old_trio, asked) as why, watching as watched:
         done = succeed(*to_last(old_trio, new_bundle, last_bundle), "--yes", timeout=2 * SECONDS)
     took = time.monotonic() - began
     with capsys.disabled():
@@ -59,7 +61,7 @@ def test_two_releases_in_one_run_lose_no_request_and_keep_the_api(
             f"without an answer {watched.gap:.1f} s (target {LONGEST_GAP_SECONDS:.0f} s)"
         )
         print(done.stdout[-3000:])  # noqa: T201 - what a person reads at its end
-    assert asked.lost == []
+    assert asked.lost == [], "\n\n".join([*asked.lost, *why])
     assert set(versions(old_trio).values()) == {LAST_TAG}
     assert all(one.startswith("containerd://") for one in runtimes(old_trio).values())
     assert cordoned(old_trio) == []

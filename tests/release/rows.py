@@ -158,8 +158,12 @@ ROWS = (
     ),
     _upgrade(
         "upgrades-hops",
-        "1.23.5 becomes 1.23.17 and 1.24.17 while pods serve, on one and on three control planes",
+        "1.23.5 becomes 1.23.17 and 1.24.17 while pods serve, killed in the change of the runtime",
         "tests/lab/test_two_hops.py",
+    ),
+    _upgrade(
+        "upgrades-three",
+        "the same on three control planes and one worker: no request is lost, the API is kept",
         "tests/lab/test_three_upgraded.py",
     ),
     _lab(
