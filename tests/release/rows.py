@@ -190,11 +190,15 @@ ROWS = (
     ),
     _lab(
         "vendor",
-        "a vendor bundle is streamed, resumed and installed; waits are named; 2.4 becomes 2.8",
+        "a vendor bundle is streamed, resumed and installed; waits are named",
         "tests/lab/test_runai_waits.py",
+        "tests/lab/test_vendor_bundle.py",
+    ),
+    _lab(
+        "runai-hops",
+        "Run:ai 2.4 becomes 2.8 by every hop, and at once; a project of before is there after",
         "tests/lab/test_runai_hops.py",
         "tests/lab/test_runai_jump.py",
-        "tests/lab/test_vendor_bundle.py",
     ),
     _pristine("lab", "README's first command, on a machine with nothing on it"),
     _pristine("tests", "README's test command, all of it, on a machine with nothing on it"),
