@@ -21,7 +21,8 @@ from tests.prerequisites import require
 ROOT = Path(__file__).parents[2]
 EXPORT = "/srv/runai"
 FOLDERS = ["appliance-proof", "appliance-volume-01"]
-# Read after the file of the role. With the unit its mountd and its exports come and go.
+# systemd reads this file after the role's. The unit starts mountd and the exports as well, without
+# which version 3 cannot be mounted; rpc.nfsd by hand starts neither.
 ONLY_3 = Path("/run/systemd/system/nfs-server.service.d/z.conf")
 SERVES_3 = b"""[Service]
 ExecStart=
@@ -148,9 +149,9 @@ def test_a_version_that_the_server_does_not_offer_is_refused_and_nothing_stays(
 
 
 def test_a_filer_with_version_3_alone_is_mounted_and_locks(vm: Machine, converge: Converge) -> None:
-    vm.shell(f"mkdir -p {ONLY_3.parent}; cat >{ONLY_3}", feed=SERVES_3)
-    vm.shell("systemctl daemon-reload; systemctl restart nfs-server")
     try:
+        vm.shell(f"mkdir -p {ONLY_3.parent}; cat >{ONLY_3}", feed=SERVES_3)
+        vm.shell("systemctl daemon-reload; systemctl restart nfs-server")
         assert {"+3", "-4"} <= set(vm.shell("cat /proc/fs/nfsd/versions").split())
         given = {"nfs_client_options": ["nfsvers=3"], "nfs_client_server": "10.0.2.15"}
         words = ("--extra-vars", json.dumps(given), "--start-at-task", "*Install the NFS client")
@@ -158,7 +159,7 @@ def test_a_filer_with_version_3_alone_is_mounted_and_locks(vm: Machine, converge
         assert code == 0, said
         assert look(vm)["proof"]["version"] == "3"
     finally:
-        vm.shell(f"rm {ONLY_3}; systemctl daemon-reload; systemctl restart nfs-server")
+        vm.shell(f"rm -f {ONLY_3}; systemctl daemon-reload; systemctl restart nfs-server")
     assert converge()[0] == 0
 
 

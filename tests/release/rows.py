@@ -158,12 +158,12 @@ ROWS = (
     ),
     _upgrade(
         "upgrades-hops",
-        "1.23.5 becomes 1.23.17 and 1.24.17 while pods serve, killed in the change of the runtime",
+        "1.23.5 becomes 1.23.17 and 1.24.17 while pods serve; killed while the runtime changes",
         "tests/lab/test_two_hops.py",
     ),
     _upgrade(
         "upgrades-three",
-        "the same on three control planes and one worker: no request is lost, the API is kept",
+        "1.23.5 becomes 1.23.17 and 1.24.17 on three control planes, and the API goes on answering",
         "tests/lab/test_three_upgraded.py",
     ),
     _lab(
@@ -196,7 +196,7 @@ ROWS = (
     ),
     _lab(
         "runai-hops",
-        "Run:ai 2.4 becomes 2.8 by every hop, and at once; a project of before is there after",
+        "Run:ai 2.4 becomes 2.8 hop by hop, and in one jump; earlier projects are there afterwards",
         "tests/lab/test_runai_hops.py",
         "tests/lab/test_runai_jump.py",
     ),

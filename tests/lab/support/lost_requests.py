@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -10,17 +10,19 @@ from contextlib import contextmanager
 
 from tests.lab.conftest import LabSite
 from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.faults import ssh_answers
 from tests.lab.support.service_probe import NAME, Asked
 
 AT_MOST = 6
 # The endpoints to which the node that is asked sends a request, beside those that the API names.
 SCRIPT = f"""
+date +%T
 uptime
 iptables-save -t nat | grep 'default/{NAME}' | grep DNAT
 {KUBECTL} --request-timeout=5s get endpoints,pods -o wide | grep {NAME}
 {KUBECTL} --request-timeout=5s get nodes
 {KUBECTL} --request-timeout=5s -n kube-system get pods -o wide | grep -E 'kube-proxy|flannel'
-true
+date +%T
 """
 
 
@@ -43,23 +45,22 @@ def _watch(lab: LabSite, asked: Asked, told: list[str], over: threading.Event) -
     while not over.wait(0.1) and len(told) < AT_MOST:
         if len(asked.lost) > seen:
             seen = len(asked.lost)
-            told.append("\n".join((asked.lost[-1], _greeting(lab), _cluster(lab), *_steps(lab))))
+            told.append("\n".join((asked.lost[-1], *_look(lab))))
 
 
-def _greeting(lab: LabSite) -> str:
-    """How long sshd of the node that is asked took: whether the machine itself was slow."""
-    began = time.monotonic()
+def _look(lab: LabSite) -> list[str]:
+    """What is seen now; a look that fails says so, and the next loss is looked at all the same."""
     try:
-        with socket.create_connection((lab.address("cp1"), 22), timeout=10) as line:
-            line.recv(64)
-    except OSError as error:
-        return f"sshd of the node that is asked: {error!r}"
-    return f"sshd of the node that is asked: {time.monotonic() - began:.2f} s"
+        return [_sshd(lab), lab.shell("cp1", SCRIPT, check=False), *_steps(lab)]
+    except (OSError, subprocess.SubprocessError) as error:
+        return [f"no look at the cluster: {error!r}"]
 
 
-def _cluster(lab: LabSite) -> str:
-    began = time.strftime("%H:%M:%S")
-    return f"{began}\n{lab.shell('cp1', SCRIPT, check=False)}{time.strftime('%H:%M:%S')}"
+def _sshd(lab: LabSite) -> str:
+    """Whether the machine itself was slow."""
+    began = time.monotonic()
+    did = "answered" if ssh_answers(lab.address("cp1")) else "did not answer"
+    return f"sshd of the node that is asked {did} after {time.monotonic() - began:.2f} s"
 
 
 def _steps(lab: LabSite) -> list[str]:
